@@ -1,0 +1,198 @@
+/* policy.h: what a sandbox may do, as one resolved, immutable value.
+ *
+ * A policy is read from JSON (policy_read.h), its `extends` resolved, its defaults filled in: every field below has its
+ * final value. Strings and arrays live in `arena` and as long as the policy. The order over policies (who grants more)
+ * is in policy_order.h. Reference of the fields: docs/policy.md. Published schema: policy/schema.json.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/sha256.h"
+#include "policy/filter.h"
+
+#define PIN_POLICY_VERSION 1 /* the value of the key "pinfold" */
+#define PIN_UNLIMITED UINT64_MAX
+
+enum pin_access { PIN_ACCESS_NONE, PIN_ACCESS_READ, PIN_ACCESS_COW, PIN_ACCESS_WRITE, PIN_ACCESS_COUNT };
+enum pin_root_mode { PIN_ROOT_READ_ONLY, PIN_ROOT_OVERLAY, PIN_ROOT_MODE_COUNT };
+enum pin_on_cap { PIN_ON_CAP_DISCARD, PIN_ON_CAP_KILL, PIN_ON_CAP_COUNT };
+enum pin_on_deny { PIN_ON_DENY_ERRNO, PIN_ON_DENY_KILL, PIN_ON_DENY_COUNT };
+enum pin_protocol { PIN_PROTOCOL_TCP, PIN_PROTOCOL_UDP, PIN_PROTOCOL_COUNT };
+enum pin_frames {            /* a set: where result frames may be read */
+    PIN_FRAMES_NONE = 0,
+    PIN_FRAMES_FD = 1,           /* the descriptor PINFOLD_FRAME_FD */
+    PIN_FRAMES_STDOUT = 2,       /* pinfold frames in stdout */
+    PIN_FRAMES_STDOUT_LETTA = 4, /* Letta frames in stdout */
+};
+
+/* Protections that a policy may call optional; without that, a host that lacks one refuses the run. A set. */
+enum pin_protection {
+    PIN_PROTECT_MEMORY,   /* the memory limit by cgroup */
+    PIN_PROTECT_SWAP,     /* the swap limit by cgroup */
+    PIN_PROTECT_CPUS,     /* the CPU limit by cgroup */
+    PIN_PROTECT_PIDS,     /* the process limit by cgroup */
+    PIN_PROTECT_LANDLOCK, /* the second wall behind the mounts */
+    PIN_PROTECT_COUNT
+};
+const char *pin_protection_name(enum pin_protection protection);
+
+/* Where a value came from: for `policy show --effective`, refusals and the audit log. */
+struct pin_place {
+    const char *file; /* as given, or "built-in:tool", or "command line" */
+    uint32_t line, column;
+};
+
+struct pin_string {
+    const char *text;
+    struct pin_place place;
+};
+
+struct pin_strings {
+    struct pin_string *items;
+    size_t count;
+};
+
+struct pin_variable {
+    const char *name, *value;
+    struct pin_place place;
+};
+
+struct pin_mount_rule { /* a host directory or file that is shown inside */
+    const char *source; /* absolute on the host */
+    const char *target; /* absolute inside */
+    enum pin_access access; /* READ or WRITE */
+    struct pin_place place;
+};
+
+struct pin_port_range {
+    uint16_t first, last;
+};
+
+struct pin_egress_rule {
+    const char *host;   /* canonical name or "*.name"; NULL for a cidr rule */
+    uint8_t address[16]; /* of a cidr rule: IPv6, or IPv4 in its mapped form ::ffff:a.b.c.d */
+    uint8_t prefix;      /* 0 to 128; an IPv4 /n is n + 96 */
+    struct pin_port_range *ports;
+    size_t port_count;
+    enum pin_protocol protocol;
+    struct pin_place place;
+};
+
+struct pin_image_rule {
+    const char *pattern; /* a name with `*`, or "sha256:…" */
+    bool require_signature;
+    struct pin_strings keys; /* files with the public keys, of require_signature */
+    struct pin_place place;
+};
+
+struct pin_syscall_entry { /* one line of syscalls.allow or .deny: "openat", "@network", or with arguments */
+    const char *name;      /* a call or a group with its "@" */
+    uint8_t arg_count;
+    struct pin_filter_arg args[PIN_FILTER_ARGS_MAX];
+    struct pin_place place;
+};
+
+/* The fields that hold one value; the index of `places`. Named as their JSON pointers. */
+enum pin_field {
+    PIN_FIELD_NAME,
+    PIN_FIELD_DESCRIPTION,
+    PIN_FIELD_FILESYSTEM_ROOT,
+    PIN_FIELD_FILESYSTEM_ROOT_SIZE,
+    PIN_FIELD_WORKSPACE_ACCESS,
+    PIN_FIELD_WORKSPACE_SIZE,
+    PIN_FIELD_FILESYSTEM_TMP,
+    PIN_FIELD_MEMORY,
+    PIN_FIELD_SWAP,
+    PIN_FIELD_CPUS,
+    PIN_FIELD_PIDS,
+    PIN_FIELD_FILES,
+    PIN_FIELD_CORE,
+    PIN_FIELD_WALL_TIME,
+    PIN_FIELD_CPU_TIME,
+    PIN_FIELD_GRACE,
+    PIN_FIELD_STDOUT,
+    PIN_FIELD_STDERR,
+    PIN_FIELD_FRAME,
+    PIN_FIELD_ON_OUTPUT_CAP,
+    PIN_FIELD_FRAMES,
+    PIN_FIELD_SYSCALLS_BASELINE,
+    PIN_FIELD_SYSCALLS_ON_DENY,
+    PIN_FIELD_USER,
+    PIN_FIELD_GROUP,
+    PIN_FIELD_IDS,
+    PIN_FIELD_PRIVILEGED,
+    PIN_FIELD_TTY,
+    PIN_FIELD_COUNT
+};
+/* "/resources/memory" and the like. */
+const char *pin_field_pointer(enum pin_field field);
+
+struct pin_policy {
+    struct pin_arena arena;
+    const char *name, *description;
+    uint8_t digest[PIN_SHA256_SIZE]; /* of the canonical form of the resolved policy */
+    struct pin_place places[PIN_FIELD_COUNT];
+
+    struct pin_image_rule *images;
+    size_t image_count;
+
+    struct {
+        enum pin_root_mode root;
+        uint64_t root_size_bytes; /* of the overlay's upper */
+        enum pin_access workspace; /* the most that a request may ask for; NONE: no workspace */
+        uint64_t workspace_size_bytes; /* of a copy-on-write workspace */
+        uint64_t tmp_bytes;
+        struct pin_strings write; /* absolute paths inside that are writable, for Landlock and for mounts */
+        struct pin_mount_rule *mounts;
+        size_t mount_count;
+    } filesystem;
+
+    struct {
+        uint64_t memory_bytes, swap_bytes; /* PIN_UNLIMITED: no limit */
+        uint32_t millicpus;                /* 0: no limit */
+        uint64_t pids, files;
+        uint64_t core_bytes;
+        uint64_t wall_time_ns, cpu_time_ns, grace_ns;
+        uint64_t stdout_bytes, stderr_bytes, frame_bytes;
+        enum pin_on_cap on_output_cap;
+    } resources;
+
+    struct {
+        struct pin_egress_rule *egress, *deny;
+        size_t egress_count, deny_count;
+    } network;
+
+    struct {
+        const char *baseline; /* "strict", "tool", "build", "oci" */
+        struct pin_syscall_entry *allow, *deny;
+        size_t allow_count, deny_count;
+        enum pin_on_deny on_deny;
+    } syscalls;
+
+    uint64_t capabilities; /* bit n: capability n */
+    struct {
+        uint32_t user, group;
+        uint32_t ids; /* how many ids the sandbox needs; 1: an ordinary user's own id will do */
+    } identity;
+    struct {
+        struct pin_strings pass, refuse; /* names; `refuse` with globs, and it beats pass, set and requests */
+        struct pin_variable *set;
+        size_t set_count;
+    } environment;
+    struct pin_strings secrets;
+    bool privileged;
+    bool tty;        /* a terminal may be asked for */
+    uint32_t frames; /* set of enum pin_frames that a request may ask for */
+    struct {
+        struct pin_strings record;         /* "lifecycle", "egress", "syscalls" */
+        struct pin_strings require_labels; /* keys */
+    } audit;
+    uint32_t optional; /* set of 1u << enum pin_protection */
+};
+
+/* Frees the policy and all that it points to; NULL is fine. */
+void pin_policy_free(struct pin_policy *policy);
