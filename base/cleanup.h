@@ -1,7 +1,8 @@
 /* cleanup.h: resources that close themselves at the end of their scope.
  *
- * PIN_CLOSE for descriptors (-1 is none), PIN_FREE for malloc'ed memory. A clean-up keeps errno: the caller's first
- * cause outlives it. pin_steal_fd() and pin_steal_ptr() take the resource out of the scope's hands, visibly.
+ * PIN_CLOSE for descriptors (-1 is none), PIN_FREE for malloc'ed memory. A clean-up keeps errno: the caller's
+ * first cause outlives it. pin_steal_fd() and pin_steal_ptr() take the resource out of the scope's hands,
+ * visibly.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* cursor.h: reading hostile bytes with an end in sight.
  *
- * Every take either moves the cursor past what it read and returns true, or returns false and leaves it where it was.
- * Nothing allocates. Numbers are big endian, the byte order of the network and of our frames.
+ * Every take either moves the cursor past what it read and returns true, or returns false and leaves it where
+ * it was. Nothing allocates. Numbers are big endian, the byte order of the network and of our frames.
  */
 #pragma once
 
@@ -14,7 +14,9 @@ struct pin_cursor {
     const uint8_t *at, *end;
 };
 
-static inline size_t pin_left(const struct pin_cursor *in) { return (size_t)(in->end - in->at); }
+static inline size_t pin_left(const struct pin_cursor *in) {
+    return (size_t)(in->end - in->at);
+}
 
 static inline bool pin_take_bytes(struct pin_cursor *in, size_t size, const uint8_t **bytes) {
     if (pin_left(in) < size)

@@ -10,18 +10,12 @@
 #include "base/names.h"
 
 static const char *const kind_names[] = {
-    [PIN_ERROR_NONE] = "none",
-    [PIN_ERROR_USAGE] = "usage",
-    [PIN_ERROR_SYNTAX] = "syntax",
-    [PIN_ERROR_INVALID] = "invalid",
-    [PIN_ERROR_REFUSED] = "refused",
-    [PIN_ERROR_UNSUPPORTED] = "unsupported",
-    [PIN_ERROR_NOT_FOUND] = "not_found",
-    [PIN_ERROR_NOT_EXECUTABLE] = "not_executable",
-    [PIN_ERROR_EXISTS] = "exists",
-    [PIN_ERROR_BUSY] = "busy",
-    [PIN_ERROR_EXHAUSTED] = "exhausted",
-    [PIN_ERROR_SYSTEM] = "system",
+    [PIN_ERROR_NONE] = "none",           [PIN_ERROR_USAGE] = "usage",
+    [PIN_ERROR_SYNTAX] = "syntax",       [PIN_ERROR_INVALID] = "invalid",
+    [PIN_ERROR_REFUSED] = "refused",     [PIN_ERROR_UNSUPPORTED] = "unsupported",
+    [PIN_ERROR_NOT_FOUND] = "not_found", [PIN_ERROR_NOT_EXECUTABLE] = "not_executable",
+    [PIN_ERROR_EXISTS] = "exists",       [PIN_ERROR_BUSY] = "busy",
+    [PIN_ERROR_EXHAUSTED] = "exhausted", [PIN_ERROR_SYSTEM] = "system",
     [PIN_ERROR_INTERNAL] = "internal",
 };
 _Static_assert(PIN_COUNT(kind_names) == PIN_ERROR_COUNT, "every kind has a name");
@@ -36,7 +30,8 @@ static void must_be_unset(const struct pin_error *err) {
         abort();
 }
 
-__attribute__((format(printf, 3, 0))) static void put(char *to, size_t room, const char *format, va_list args) {
+__attribute__((format(printf, 3, 0))) static void put(char *to, size_t room, const char *format,
+                                                      va_list args) {
     if (vsnprintf(to, room, format, args) < 0)
         to[0] = '\0';
 }
@@ -126,4 +121,6 @@ bool pin_hint(struct pin_error *err, const char *format, ...) {
     return false;
 }
 
-void pin_error_clear(struct pin_error *err) { memset(err, 0, sizeof(*err)); }
+void pin_error_clear(struct pin_error *err) {
+    memset(err, 0, sizeof(*err));
+}

@@ -1,10 +1,10 @@
 /* error.h: an error carries its cause, its place and its mend.
  *
- * A struct pin_error lies on the caller's stack, zeroed; it allocates nothing and fits one atomic pipe write, so that
- * a child can send it to its parent as it is. Functions that fail fill it through pin_fail() or pin_fail_errno() and
- * return false (or -1); callers put context in front with pin_wrap(). Writing over an error that is already set is a
- * bug and aborts. Library code never prints and never exits: tools/ turns an error into a line or JSON.
- * Texts are lower case, without a full stop, values in quotes.
+ * A struct pin_error lies on the caller's stack, zeroed; it allocates nothing and fits one atomic pipe write,
+ * so that a child can send it to its parent as it is. Functions that fail fill it through pin_fail() or
+ * pin_fail_errno() and return false (or -1); callers put context in front with pin_wrap(). Writing over an
+ * error that is already set is a bug and aborts. Library code never prints and never exits: tools/ turns an
+ * error into a line or JSON. Texts are lower case, without a full stop, values in quotes.
  */
 #pragma once
 
@@ -48,14 +48,17 @@ bool pin_fail(struct pin_error *err, enum pin_error_kind kind, const char *forma
 /* As pin_fail(), with errno as the cause: its text ends the message, and it chooses the kind. */
 bool pin_fail_errno(struct pin_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Puts context in front of an error that is set; returns false. Where room runs out, context is cut, not the cause. */
+/* Puts context in front of an error that is set; returns false. Where room runs out, context is cut, not the
+ * cause. */
 bool pin_wrap(struct pin_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Say where, and how to mend it; only the first says counts. Both return false. */
 bool pin_point(struct pin_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool pin_hint(struct pin_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static inline bool pin_is_set(const struct pin_error *err) { return err->kind != PIN_ERROR_NONE; }
+static inline bool pin_is_set(const struct pin_error *err) {
+    return err->kind != PIN_ERROR_NONE;
+}
 
 /* Forgets the error: for a caller that has another way to go on. */
 void pin_error_clear(struct pin_error *err);

@@ -17,14 +17,17 @@ struct pin_findings {
     struct pin_error list[PIN_FINDINGS_MAX];
 };
 
-/* Appends a finding, with its place and its mend (either may be NULL); returns it, or NULL where there was no room. */
+/* Appends a finding, with its place and its mend (either may be NULL); returns it, or NULL where there was no
+ * room. */
 struct pin_error *pin_find(struct pin_findings *found, enum pin_error_kind kind, const char *pointer,
                            const char *hint, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Appends a copy of an error that is set. */
 void pin_find_error(struct pin_findings *found, const struct pin_error *err);
 
-static inline bool pin_found_any(const struct pin_findings *found) { return found->count + found->dropped > 0; }
+static inline bool pin_found_any(const struct pin_findings *found) {
+    return found->count + found->dropped > 0;
+}
 
 /* Turns the first finding into `err`, with the number of the others in its message; returns false. */
 bool pin_fail_findings(struct pin_error *err, const struct pin_findings *found);

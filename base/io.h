@@ -10,15 +10,15 @@
 
 #include "base/error.h"
 
-/* Opens `path` as if `root` were "/": "..", absolute links and absolute paths stay below it; magic links are refused.
- * `how_flags` are open(2)'s. openat2(2), RESOLVE_IN_ROOT. -1 on failure. */
+/* Opens `path` as if `root` were "/": "..", absolute links and absolute paths stay below it; magic links are
+ * refused. `how_flags` are open(2)'s. openat2(2), RESOLVE_IN_ROOT. -1 on failure. */
 int pin_open_in_root(int root, const char *path, int how_flags, mode_t mode, struct pin_error *err);
 
 /* As above, and no symbolic link at all may be on the way. RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS. */
 int pin_open_beneath(int root, const char *path, int how_flags, mode_t mode, struct pin_error *err);
 
-/* Reads to the end of the file, at most `limit` bytes (more is an error). The result ends with a zero byte that
- * `size` doesn't count; the caller frees it. NULL on failure. */
+/* Reads to the end of the file, at most `limit` bytes (more is an error). The result ends with a zero byte
+ * that `size` doesn't count; the caller frees it. NULL on failure. */
 char *pin_read_all(int fd, size_t limit, size_t *size, struct pin_error *err);
 char *pin_read_file_at(int dir, const char *path, size_t limit, size_t *size, struct pin_error *err);
 

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-void pin_sha256_pair(const void *a, size_t a_size, const void *b, size_t b_size, uint8_t digest[PIN_SHA256_SIZE]) {
+void pin_sha256_pair(const void *a, size_t a_size, const void *b, size_t b_size,
+                     uint8_t digest[PIN_SHA256_SIZE]) {
     SHA2_CTX context;
     SHA256Init(&context);
     if (a_size > 0)

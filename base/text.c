@@ -15,11 +15,12 @@ static uint32_t decode(const uint8_t *at, size_t length) {
     return point;
 }
 
-/* Characters that move the cursor, turn the direction or can't be seen: they would let output fake a prompt. */
+/* Characters that move the cursor, turn the direction or can't be seen: they would let output fake a prompt.
+ */
 static bool is_hidden(uint32_t point) {
-    return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0xAD || (point >= 0x200B && point <= 0x200F) ||
-           (point >= 0x2028 && point <= 0x202E) || (point >= 0x2060 && point <= 0x206F) || point == 0xFEFF ||
-           (point >= 0xE0000 && point <= 0xE007F);
+    return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0xAD ||
+           (point >= 0x200B && point <= 0x200F) || (point >= 0x2028 && point <= 0x202E) ||
+           (point >= 0x2060 && point <= 0x206F) || point == 0xFEFF || (point >= 0xE0000 && point <= 0xE007F);
 }
 
 char *pin_escape(char *to, size_t room, const void *data, size_t size) {

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes `data` to `to` with control characters, C1, bidirectional marks, quotes' escapes and invalid UTF-8 as
- * \n, \t, \xNN or \u{…}; cuts with "..." where room ends; always terminates. Returns `to`. */
+/* Writes `data` to `to` with control characters, C1, bidirectional marks, quotes' escapes and invalid UTF-8
+ * as \n, \t, \xNN or \u{…}; cuts with "..." where room ends; always terminates. Returns `to`. */
 char *pin_escape(char *to, size_t room, const void *data, size_t size);
 
 /* Names of sandboxes, policies, labels' keys: [a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}, and never with ".." in it. */

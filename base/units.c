@@ -32,7 +32,8 @@ static const char *take_digits(const char *text, uint64_t *value) {
         return NULL;
     uint64_t sum = 0;
     for (; *text >= '0' && *text <= '9'; text++)
-        if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, (uint64_t)(*text - '0'), &sum))
+        if (__builtin_mul_overflow(sum, 10, &sum) ||
+            __builtin_add_overflow(sum, (uint64_t)(*text - '0'), &sum))
             return NULL;
     *value = sum;
     return text;

@@ -1,8 +1,8 @@
 /* units.h: sizes and times as people write them.
  *
- * Sizes: a whole number and KiB, MiB, GiB or TiB, or plain bytes ("B" or nothing). Times: a whole number and ms, s, m
- * or h. No fractions, signs, spaces or other suffixes; overflow is refused, never wrapped.
- * CPUs: "1", "0.5", "2.25": thousandths of a processor.
+ * Sizes: a whole number and KiB, MiB, GiB or TiB, or plain bytes ("B" or nothing). Times: a whole number and
+ * ms, s, m or h. No fractions, signs, spaces or other suffixes; overflow is refused, never wrapped. CPUs:
+ * "1", "0.5", "2.25": thousandths of a processor.
  */
 #pragma once
 

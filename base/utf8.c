@@ -8,15 +8,18 @@ size_t pin_utf8_sequence(const uint8_t *data, size_t size) {
     uint8_t first = data[0];
     if (first < 0x80)
         return 1;
-    size_t length = first >= 0xC2 && first <= 0xDF ? 2 : (first & 0xF0) == 0xE0 ? 3 : first >= 0xF0 && first <= 0xF4 ? 4 : 0;
+    size_t length = first >= 0xC2 && first <= 0xDF   ? 2
+                    : (first & 0xF0) == 0xE0         ? 3
+                    : first >= 0xF0 && first <= 0xF4 ? 4
+                                                     : 0;
     if (length == 0 || length > size)
         return 0;
     for (size_t i = 1; i < length; i++)
         if ((data[i] & 0xC0) != 0x80)
             return 0;
     uint8_t second = data[1];
-    if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) || (first == 0xF0 && second < 0x90) ||
-        (first == 0xF4 && second > 0x8F))
+    if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
+        (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F))
         return 0;
     return length;
 }

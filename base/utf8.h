@@ -8,7 +8,9 @@
 /* The length of the longest prefix that is whole, valid UTF-8. */
 size_t pin_utf8_prefix(const uint8_t *data, size_t size);
 
-static inline bool pin_utf8_valid(const uint8_t *data, size_t size) { return pin_utf8_prefix(data, size) == size; }
+static inline bool pin_utf8_valid(const uint8_t *data, size_t size) {
+    return pin_utf8_prefix(data, size) == size;
+}
 
 /* The length of the valid sequence at the start of `data`, or 0. */
 size_t pin_utf8_sequence(const uint8_t *data, size_t size);

@@ -1,8 +1,8 @@
 /* rootfs.h: where the root of a sandbox comes from, as data.
  *
- * A root filesystem is a directory, a stack of layers, or, for the host image, a skeleton: entries that are made in an
- * empty tmpfs, and host directories that are bound over it. Paths inside have no leading "/". All is in one arena, the
- * caller's.
+ * A root filesystem is a directory, a stack of layers, or, for the host image, a skeleton: entries that are
+ * made in an empty tmpfs, and host directories that are bound over it. Paths inside have no leading "/". All
+ * is in one arena, the caller's.
  */
 #pragma once
 
@@ -49,5 +49,5 @@ struct pin_rootfs_identity {
 /* The host image: the host's /usr, the merged-/usr links, and a minimal /etc with the sandbox's own users.
  * Nothing in it holds a secret or names the host. Also makes the mount points dev, proc, tmp, run, var, home,
  * workspace. False where the host has no merged /usr. */
-bool pin_rootfs_host(struct pin_arena *arena, const struct pin_rootfs_identity *identity, struct pin_rootfs *rootfs,
-                     struct pin_error *err);
+bool pin_rootfs_host(struct pin_arena *arena, const struct pin_rootfs_identity *identity,
+                     struct pin_rootfs *rootfs, struct pin_error *err);

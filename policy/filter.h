@@ -1,11 +1,11 @@
 /* filter.h: a system call filter as data.
  *
- * The same form for what a policy resolves to, for `linux.seccomp` of an OCI bundle, for the compiler and for the
- * auditor. Rules for one call with the same action are alternatives (any of them matches); the comparisons of one rule
- * must all hold. Where no rule of a call matches, the default counts. The first match in the order of severity
- * kill > trap > errno > trace > log > allow would be seccomp(2)'s; rules of one call must therefore not overlap with
- * different actions, and pin_filter_check() refuses a filter in which they do.
- * Names are libseccomp's. Source: OCI runtime-spec 1.2 config-linux.md "Seccomp"; seccomp(2).
+ * The same form for what a policy resolves to, for `linux.seccomp` of an OCI bundle, for the compiler and for
+ * the auditor. Rules for one call with the same action are alternatives (any of them matches); the
+ * comparisons of one rule must all hold. Where no rule of a call matches, the default counts. The first match
+ * in the order of severity kill > trap > errno > trace > log > allow would be seccomp(2)'s; rules of one call
+ * must therefore not overlap with different actions, and pin_filter_check() refuses a filter in which they
+ * do. Names are libseccomp's. Source: OCI runtime-spec 1.2 config-linux.md "Seccomp"; seccomp(2).
  */
 #pragma once
 
@@ -65,9 +65,9 @@ struct pin_filter {
     enum pin_filter_action default_action;
     uint16_t default_error;
     bool archs[PIN_ARCH_COUNT]; /* calls of any other architecture kill the process */
-    bool compat;                /* i386 and x32 (or 32-bit arm) too: only for bundles that name them and a policy
-                                   that lets them */
-    uint32_t flags;             /* SECCOMP_FILTER_FLAG_* */
+    bool compat;    /* i386 and x32 (or 32-bit arm) too: only for bundles that name them and a policy
+                       that lets them */
+    uint32_t flags; /* SECCOMP_FILTER_FLAG_* */
     const char *listener_path, *listener_metadata; /* of NOTIFY; NULL is none */
     struct pin_filter_rule *rules;
     size_t rule_count;
@@ -80,5 +80,6 @@ const char *pin_filter_op_name(enum pin_filter_op op);
 int pin_filter_op_find(const char *name);
 const char *pin_arch_name(enum pin_arch arch);
 
-/* Findings for rules that contradict each other, repeat the default, or compare an argument that doesn't exist. */
+/* Findings for rules that contradict each other, repeat the default, or compare an argument that doesn't
+ * exist. */
 void pin_filter_check(const struct pin_filter *filter, struct pin_findings *found);

@@ -1,8 +1,9 @@
 /* policy.h: what a sandbox may do, as one resolved, immutable value.
  *
- * A policy is read from JSON (policy_read.h), its `extends` resolved, its defaults filled in: every field below has its
- * final value. Strings and arrays live in `arena` and as long as the policy. The order over policies (who grants more)
- * is in policy_order.h. Reference of the fields: docs/policy.md. Published schema: policy/schema.json.
+ * A policy is read from JSON (policy_read.h), its `extends` resolved, its defaults filled in: every field
+ * below has its final value. Strings and arrays live in `arena` and as long as the policy. The order over
+ * policies (who grants more) is in policy_order.h. Reference of the fields: docs/policy.md. Published schema:
+ * policy/schema.json.
  */
 #pragma once
 
@@ -22,11 +23,11 @@ enum pin_root_mode { PIN_ROOT_READ_ONLY, PIN_ROOT_OVERLAY, PIN_ROOT_MODE_COUNT }
 enum pin_on_cap { PIN_ON_CAP_DISCARD, PIN_ON_CAP_KILL, PIN_ON_CAP_COUNT };
 enum pin_on_deny { PIN_ON_DENY_ERRNO, PIN_ON_DENY_KILL, PIN_ON_DENY_COUNT };
 enum pin_protocol { PIN_PROTOCOL_TCP, PIN_PROTOCOL_UDP, PIN_PROTOCOL_COUNT };
-enum pin_frames {            /* a set: where result frames may be read */
-    PIN_FRAMES_NONE = 0,
-    PIN_FRAMES_FD = 1,           /* the descriptor PINFOLD_FRAME_FD */
-    PIN_FRAMES_STDOUT = 2,       /* pinfold frames in stdout */
-    PIN_FRAMES_STDOUT_LETTA = 4, /* Letta frames in stdout */
+enum pin_frames { /* a set: where result frames may be read */
+                  PIN_FRAMES_NONE = 0,
+                  PIN_FRAMES_FD = 1,           /* the descriptor PINFOLD_FRAME_FD */
+                  PIN_FRAMES_STDOUT = 2,       /* pinfold frames in stdout */
+                  PIN_FRAMES_STDOUT_LETTA = 4, /* Letta frames in stdout */
 };
 
 /* Protections that a policy may call optional; without that, a host that lacks one refuses the run. A set. */
@@ -61,9 +62,9 @@ struct pin_variable {
     struct pin_place place;
 };
 
-struct pin_mount_rule { /* a host directory or file that is shown inside */
-    const char *source; /* absolute on the host */
-    const char *target; /* absolute inside */
+struct pin_mount_rule {     /* a host directory or file that is shown inside */
+    const char *source;     /* absolute on the host */
+    const char *target;     /* absolute inside */
     enum pin_access access; /* READ or WRITE */
     struct pin_place place;
 };
@@ -73,7 +74,7 @@ struct pin_port_range {
 };
 
 struct pin_egress_rule {
-    const char *host;   /* canonical name or "*.name"; NULL for a cidr rule */
+    const char *host;    /* canonical name or "*.name"; NULL for a cidr rule */
     uint8_t address[16]; /* of a cidr rule: IPv6, or IPv4 in its mapped form ::ffff:a.b.c.d */
     uint8_t prefix;      /* 0 to 128; an IPv4 /n is n + 96 */
     struct pin_port_range *ports;
@@ -142,8 +143,8 @@ struct pin_policy {
 
     struct {
         enum pin_root_mode root;
-        uint64_t root_size_bytes; /* of the overlay's upper */
-        enum pin_access workspace; /* the most that a request may ask for; NONE: no workspace */
+        uint64_t root_size_bytes;      /* of the overlay's upper */
+        enum pin_access workspace;     /* the most that a request may ask for; NONE: no workspace */
         uint64_t workspace_size_bytes; /* of a copy-on-write workspace */
         uint64_t tmp_bytes;
         struct pin_strings write; /* absolute paths inside that are writable, for Landlock and for mounts */

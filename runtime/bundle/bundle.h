@@ -1,9 +1,9 @@
 /* bundle.h: an OCI runtime configuration and pinfold's extension block, as C structs.
  *
- * The one intermediate form: every front door ends in a struct pin_bundle, and the plan is made from it alone. It is
- * read and written as config.json (bundle_read.h, bundle_write.h). Strings and arrays live in `arena`. A zeroed field
- * is an absent one, unless a `has_` field says otherwise.
- * Source: OCI runtime-spec 1.2, config.md and config-linux.md; docs/bundle.md for the "pinfold" block.
+ * The one intermediate form: every front door ends in a struct pin_bundle, and the plan is made from it
+ * alone. It is read and written as config.json (bundle_read.h, bundle_write.h). Strings and arrays live in
+ * `arena`. A zeroed field is an absent one, unless a `has_` field says otherwise. Source: OCI
+ * runtime-spec 1.2, config.md and config-linux.md; docs/bundle.md for the "pinfold" block.
  */
 #pragma once
 
@@ -94,7 +94,8 @@ struct pin_bundle_throttle {
 
 struct pin_bundle_resources {
     bool has_memory, has_swap, has_reservation, has_swappiness, has_pids, has_cpu_shares, has_cpu_quota,
-        has_cpu_period, has_cpu_burst, has_cpu_idle, has_rt_runtime, has_rt_period, has_blkio_weight, has_check_before_update;
+        has_cpu_period, has_cpu_burst, has_cpu_idle, has_rt_runtime, has_rt_period, has_blkio_weight,
+        has_check_before_update;
     bool disable_oom_killer, use_hierarchy, check_before_update;
     int64_t memory, swap, reservation; /* bytes; -1: unlimited; swap is memory + swap, as OCI has it */
     uint64_t swappiness;
