@@ -1,0 +1,88 @@
+/* options.h: one table a verb, from which the command line is parsed and --help, man page and completion
+ * printed.
+ *
+ * A verb's values lie in a struct of its own; an option names its member by offset. Types of the members:
+ *   FLAG bool · TEXT const char * (NULL: not given) · TEXTS struct pin_texts · SIZE, TIME, CPUS, COUNT struct
+ *   pin_number (bytes, nanoseconds, thousandths of a processor, a whole number) · CHOICE int, index into
+ * `choices`
+ *   (-1: not given; the verb sets that before parsing with pin_options_init()).
+ * "--name value" and "--name=value" are the same; "--" ends the options. Names are compared whole.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+enum pin_option_type {
+    PIN_OPTION_FLAG,
+    PIN_OPTION_TEXT,
+    PIN_OPTION_TEXTS,
+    PIN_OPTION_SIZE,
+    PIN_OPTION_TIME,
+    PIN_OPTION_CPUS,
+    PIN_OPTION_COUNT,
+    PIN_OPTION_CHOICE,
+};
+
+struct pin_texts {
+    const char **items; /* point into argv; the array is freed by pin_options_free() */
+    size_t count;
+};
+
+struct pin_number {
+    bool given;
+    uint64_t value;
+};
+
+struct pin_option {
+    const char *name; /* "memory", without the dashes */
+    char letter;      /* 'h' for -h; 0: none */
+    enum pin_option_type type;
+    size_t offset;              /* of the member in the verb's values */
+    const char *value;          /* "N", "DIR[:ro|:cow]"; of a CHOICE: made from choices when NULL */
+    const char *help;           /* one sentence, lower case */
+    const char *const *choices; /* of CHOICE, ended by NULL */
+};
+
+struct pin_verb;
+
+struct pin_invocation {
+    const struct pin_verb *verb;
+    void *values;
+    char **arguments; /* what follows the options; ends with NULL; points into argv */
+    size_t argument_count;
+};
+
+struct pin_verb {
+    const char *name;        /* "run", "policy lint" */
+    const char *synopsis;    /* what follows the options: "-- CMD ARG…", "NAME" */
+    const char *summary;     /* one line */
+    const char *description; /* paragraphs for the man page and --help, may be NULL */
+    const char *example;     /* lines of a shell */
+    const struct pin_option *options;
+    size_t option_count;
+    size_t values_size;
+    size_t least_arguments, most_arguments;              /* SIZE_MAX: any number */
+    int (*run)(const struct pin_invocation *invocation); /* the exit code */
+};
+
+/* Parses argv (without the verb's name). `values` must be zeroed, verb->values_size large. `--help` and `-h`
+ * are known everywhere: *help is set then and nothing else is checked. The caller frees with
+ * pin_options_free(). */
+bool pin_options_parse(const struct pin_verb *verb, int argc, char **argv, struct pin_invocation *invocation,
+                       bool *help, struct pin_error *err);
+void pin_options_free(struct pin_invocation *invocation);
+
+/* Parses, prints help where it is asked for, reports errors, runs the verb. The whole life of a verb: its
+ * exit code. */
+int pin_verb_main(const struct pin_verb *verb, int argc, char **argv);
+
+void pin_help_print(const struct pin_verb *verb, const char *program, FILE *to);
+/* A page in man(7) format. */
+void pin_help_man(const struct pin_verb *verb, const char *program, FILE *to);
+/* A completion script for bash of all verbs. */
+void pin_help_completion(const struct pin_verb *const *verbs, size_t count, const char *program, FILE *to);
