@@ -1,0 +1,5 @@
+pin_unit_test(test_state_dir LIBRARIES pin_state)
+pin_unit_test(test_state_slots LIBRARIES pin_state)
+pin_unit_test(test_state_record LIBRARIES pin_state)
+pin_unit_test(test_state_tree LIBRARIES pin_state)
+pin_unit_test(test_state_faults LIBRARIES pin_state WRAP pwrite ftruncate linkat renameat)
