@@ -2,8 +2,10 @@
  *
  * The one intermediate form: every front door ends in a struct pin_bundle, and the plan is made from it
  * alone. It is read and written as config.json (bundle_read.h, bundle_write.h). Strings and arrays live in
- * `arena`. A zeroed field is an absent one, unless a `has_` field says otherwise. Source: OCI
- * runtime-spec 1.2, config.md and config-linux.md; docs/bundle.md for the "pinfold" block.
+ * `arena`. A zeroed field is an absent one, unless a `has_` field says otherwise. `mounts` is complete: it
+ * has the binds of a skeleton root (struct pin_rootfs lends only its entries) and the workspace, except a
+ * copy-on-write one, which is in `ext.workspace` alone. Source: OCI runtime-spec 1.2, config.md and
+ * config-linux.md; docs/bundle.md for the "pinfold" block.
  */
 #pragma once
 
@@ -161,6 +163,14 @@ struct pin_bundle_ext {
     size_t secret_count;
     struct pin_pair *labels;
     size_t label_count;
+    struct {
+        bool enabled; /* the root is written to in an overlay; `root.read_only` is false then */
+        uint64_t size_bytes;
+    } root_overlay;
+    const char **layers; /* of a root that is a stack: absolute directories, the lowest first */
+    size_t layer_count;
+    const char **record; /* what the audit log keeps: policy.audit.record */
+    size_t record_count;
     uint32_t ids;      /* policy.identity.ids */
     uint32_t optional; /* set of 1u << enum pin_protection */
 };
@@ -227,5 +237,7 @@ struct pin_bundle {
     struct pin_bundle_ext ext;
 };
 
+/* An empty bundle with an arena of its own. */
+struct pin_bundle *pin_bundle_new(void);
 /* Frees the bundle and all that it owns; NULL is fine. */
 void pin_bundle_free(struct pin_bundle *bundle);

@@ -1,0 +1,30 @@
+#include "runtime/bundle/bundle.h"
+
+#include <stdlib.h>
+
+#include "base/names.h"
+
+static const char *const namespace_names[] = {
+    [PIN_NS_USER] = "user",       [PIN_NS_MOUNT] = "mount", [PIN_NS_PID] = "pid",
+    [PIN_NS_NETWORK] = "network", [PIN_NS_IPC] = "ipc",     [PIN_NS_UTS] = "uts",
+    [PIN_NS_CGROUP] = "cgroup",   [PIN_NS_TIME] = "time",
+};
+_Static_assert(PIN_COUNT(namespace_names) == PIN_NS_COUNT, "every namespace has a name");
+
+const char *pin_namespace_name(enum pin_namespace ns) {
+    return namespace_names[ns];
+}
+
+struct pin_bundle *pin_bundle_new(void) {
+    struct pin_bundle *bundle = calloc(1, sizeof(*bundle));
+    if (bundle == NULL)
+        abort(); /* as an arena does: nothing has been built yet */
+    return bundle;
+}
+
+void pin_bundle_free(struct pin_bundle *bundle) {
+    if (bundle == NULL)
+        return;
+    pin_arena_free(&bundle->arena);
+    free(bundle);
+}

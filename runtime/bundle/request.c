@@ -1,0 +1,334 @@
+#include "runtime/bundle/request.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "policy/policy_order.h"
+#include "policy/policy_read.h"
+
+char *pin_place_print(char to[PIN_PLACE_TEXT], const struct pin_place *place, const char *pointer) {
+    if (place->file == NULL)
+        (void)snprintf(to, PIN_PLACE_TEXT, "%s", pointer);
+    else if (place->line == 0)
+        (void)snprintf(to, PIN_PLACE_TEXT, "%s %s", place->file, pointer);
+    else
+        (void)snprintf(to, PIN_PLACE_TEXT, "%s:%" PRIu32 ":%" PRIu32 " %s", place->file, place->line,
+                       place->column, pointer);
+    return to;
+}
+
+/* A finding that points at the field of the ceiling that stands in the way. */
+static struct pin_error *refuse(struct pin_findings *found, const struct pin_policy *ceiling,
+                                enum pin_field field) {
+    char place[PIN_PLACE_TEXT];
+    struct pin_error *err =
+        pin_find(found, PIN_ERROR_REFUSED,
+                 pin_place_print(place, &ceiling->places[field], pin_field_pointer(field)), NULL, "%s", "");
+    if (err != NULL)
+        err->message[0] = '\0';
+    return err;
+}
+
+static char *print_count(char to[PIN_UNITS_TEXT], uint64_t value) {
+    (void)snprintf(to, PIN_UNITS_TEXT, "%" PRIu64, value);
+    return to;
+}
+
+static char *print_millicpus(char to[PIN_UNITS_TEXT], uint64_t value) {
+    return pin_print_cpus(to, (uint32_t)value);
+}
+
+static char *print_limit(char to[PIN_UNITS_TEXT], char *(*print)(char *, uint64_t), uint64_t value) {
+    if (value != PIN_UNLIMITED)
+        return print(to, value);
+    (void)snprintf(to, PIN_UNITS_TEXT, "unlimited");
+    return to;
+}
+
+/* A number that a request may ask for, up to the policy's. */
+struct amount {
+    const char *option;
+    enum pin_field field;
+    bool asked;
+    uint64_t value, most; /* PIN_UNLIMITED: no limit */
+    char *(*print)(char *, uint64_t);
+};
+
+static bool amount_is_granted(const struct amount *amount, const struct pin_policy *ceiling,
+                              struct pin_findings *found) {
+    if (amount->value == 0) {
+        (void)pin_find(found, PIN_ERROR_INVALID, amount->option, "ask for more than nothing",
+                       "%s 0 leaves the command nothing to run with", amount->option);
+        return false;
+    }
+    if (amount->value <= amount->most)
+        return true;
+    char value[PIN_UNITS_TEXT], most[PIN_UNITS_TEXT];
+    struct pin_error *err = refuse(found, ceiling, amount->field);
+    if (err == NULL)
+        return false;
+    (void)snprintf(err->message, sizeof(err->message), "%s %s is more than the policy's %s", amount->option,
+                   print_limit(value, amount->print, amount->value),
+                   print_limit(most, amount->print, amount->most));
+    (void)pin_hint(err, "ask for at most %s, or raise %s in the policy", most,
+                   pin_field_pointer(amount->field));
+    return false;
+}
+
+static void narrow_amounts(struct pin_policy *asked, const struct pin_policy *ceiling,
+                           const struct pin_request *request, struct pin_findings *found) {
+    uint64_t most_cpus = ceiling->resources.millicpus == 0 ? PIN_UNLIMITED : ceiling->resources.millicpus;
+    const struct amount amounts[] = {
+        {"--memory",  PIN_FIELD_MEMORY,    request->has_memory,    request->memory_bytes,
+         ceiling->resources.memory_bytes,                                                                          pin_print_size },
+        {"--cpus",    PIN_FIELD_CPUS,      request->has_cpus,      request->millicpus,    most_cpus,               print_millicpus},
+        {"--pids",    PIN_FIELD_PIDS,      request->has_pids,      request->pids,         ceiling->resources.pids, print_count    },
+        {"--timeout", PIN_FIELD_WALL_TIME, request->has_wall_time, request->wall_time_ns,
+         ceiling->resources.wall_time_ns,                                                                          pin_print_time },
+    };
+    bool granted[PIN_COUNT(amounts)];
+    for (size_t i = 0; i < PIN_COUNT(amounts); i++)
+        granted[i] = amounts[i].asked && amount_is_granted(&amounts[i], ceiling, found);
+    if (granted[0])
+        asked->resources.memory_bytes = request->memory_bytes;
+    if (granted[1])
+        asked->resources.millicpus = request->millicpus;
+    if (granted[2])
+        asked->resources.pids = request->pids;
+    if (granted[3])
+        asked->resources.wall_time_ns = request->wall_time_ns;
+}
+
+static const char *const access_words[] = {
+    [PIN_ACCESS_NONE] = "no workspace",
+    [PIN_ACCESS_READ] = "a read-only one",
+    [PIN_ACCESS_COW] = "a copy-on-write one",
+    [PIN_ACCESS_WRITE] = "a read-write one",
+};
+_Static_assert(PIN_COUNT(access_words) == PIN_ACCESS_COUNT, "every access has its words");
+
+static void narrow_workspace(struct pin_policy *asked, const struct pin_policy *ceiling,
+                             const struct pin_request *request, struct pin_findings *found) {
+    enum pin_access most = ceiling->filesystem.workspace, access = request->workspace.access;
+    if (request->workspace.source == NULL) {
+        asked->filesystem.workspace = PIN_ACCESS_NONE;
+        return;
+    }
+    if (request->workspace.source[0] != '/')
+        (void)pin_find(found, PIN_ERROR_INVALID, "--workspace", "give an absolute path",
+                       "the workspace '%s' is not an absolute path", request->workspace.source);
+    if (most == PIN_ACCESS_NONE || access > most) {
+        struct pin_error *err = refuse(found, ceiling, PIN_FIELD_WORKSPACE_ACCESS);
+        if (err == NULL)
+            return;
+        (void)snprintf(err->message, sizeof(err->message), "--workspace asks for %s; the policy grants %s",
+                       access_words[access == PIN_ACCESS_NONE ? PIN_ACCESS_READ : access],
+                       access_words[most]);
+        if (most == PIN_ACCESS_NONE)
+            (void)pin_hint(err, "run without --workspace, or grant %s in the policy",
+                           pin_field_pointer(PIN_FIELD_WORKSPACE_ACCESS));
+        else
+            (void)pin_hint(err, "write --workspace DIR%s", most == PIN_ACCESS_READ ? ":ro" : ":cow or :ro");
+        return;
+    }
+    asked->filesystem.workspace = access == PIN_ACCESS_NONE ? most : access;
+    if (request->workspace.on_exit != PIN_ON_EXIT_DISCARD && asked->filesystem.workspace != PIN_ACCESS_COW)
+        (void)pin_find(found, PIN_ERROR_USAGE, "--on-exit", "write --workspace DIR:cow",
+                       "--on-exit is for a copy-on-write workspace");
+}
+
+static void narrow_streams(struct pin_policy *asked, const struct pin_policy *ceiling,
+                           const struct pin_request *request, struct pin_findings *found) {
+    if (request->tty && !ceiling->tty) {
+        struct pin_error *err = refuse(found, ceiling, PIN_FIELD_TTY);
+        if (err != NULL) {
+            (void)snprintf(err->message, sizeof(err->message), "--tty asks for a terminal");
+            (void)pin_hint(err, "run without --tty, or set %s in the policy",
+                           pin_field_pointer(PIN_FIELD_TTY));
+        }
+    }
+    asked->tty = request->tty && ceiling->tty;
+    if (!request->has_frames) {
+        asked->frames = ceiling->frames & (PIN_FRAMES_STDOUT | PIN_FRAMES_STDOUT_LETTA);
+        return;
+    }
+    if ((request->frames & ~ceiling->frames) != 0) {
+        struct pin_error *err = refuse(found, ceiling, PIN_FIELD_FRAMES);
+        if (err != NULL) {
+            (void)snprintf(err->message, sizeof(err->message),
+                           "--frames asks for frames where the policy reads none");
+            (void)pin_hint(err, "see %s in the policy", pin_field_pointer(PIN_FIELD_FRAMES));
+        }
+        return;
+    }
+    asked->frames = request->frames;
+}
+
+static void narrow_identity(struct pin_policy *asked, const struct pin_request *request) {
+    if (request->has_user)
+        asked->identity.user = request->user;
+    if (request->has_group)
+        asked->identity.group = request->group;
+}
+
+static void check_label(const struct pin_pair *label, struct pin_findings *found) {
+    char shown[160];
+    if (!pin_is_name(label->key))
+        (void)pin_find(found, PIN_ERROR_INVALID, "--label", "letters, digits, '.', '_' and '-', at most 63",
+                       "'%s' is no label's name",
+                       pin_escape(shown, sizeof(shown), label->key, strlen(label->key)));
+    if (strlen(label->value) > 256)
+        (void)pin_find(found, PIN_ERROR_INVALID, "--label", "at most 256 bytes",
+                       "the value of label '%s' is too long",
+                       pin_escape(shown, sizeof(shown), label->key, strlen(label->key)));
+}
+
+static bool has_label(const struct pin_request *request, const char *key) {
+    for (size_t i = 0; i < request->label_count; i++)
+        if (strcmp(request->labels[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+static void check_labels(const struct pin_policy *ceiling, const struct pin_request *request,
+                         struct pin_findings *found) {
+    if (request->label_count > PIN_REQUEST_LABELS_MAX) {
+        (void)pin_find(found, PIN_ERROR_INVALID, "--label", NULL, "%zu labels are more than %d",
+                       request->label_count, PIN_REQUEST_LABELS_MAX);
+        return;
+    }
+    for (size_t i = 0; i < request->label_count; i++)
+        check_label(&request->labels[i], found);
+    for (size_t i = 0; i < ceiling->audit.require_labels.count; i++) {
+        const struct pin_string *needed = &ceiling->audit.require_labels.items[i];
+        char place[PIN_PLACE_TEXT];
+        if (has_label(request, needed->text))
+            continue;
+        struct pin_error *err = pin_find(found, PIN_ERROR_REFUSED,
+                                         pin_place_print(place, &needed->place, "/audit/require_labels"),
+                                         NULL, "the policy requires the label '%s'", needed->text);
+        if (err != NULL)
+            (void)pin_hint(err, "add --label %s=VALUE", needed->text);
+    }
+}
+
+static void check_variable(const struct pin_policy *ceiling, const struct pin_pair *variable,
+                           struct pin_findings *found) {
+    char shown[160], place[PIN_PLACE_TEXT];
+    (void)pin_escape(shown, sizeof(shown), variable->key, strlen(variable->key));
+    if (variable->key[0] == '\0' || strchr(variable->key, '=') != NULL) {
+        (void)pin_find(found, PIN_ERROR_INVALID, "--env", "write --env NAME=VALUE",
+                       "'%s' is no variable's name", shown);
+        return;
+    }
+    for (size_t i = 0; i < ceiling->environment.refuse.count; i++) {
+        const struct pin_string *refused = &ceiling->environment.refuse.items[i];
+        if (!pin_glob_match(refused->text, variable->key))
+            continue;
+        (void)pin_find(found, PIN_ERROR_REFUSED,
+                       pin_place_print(place, &refused->place, "/environment/refuse"),
+                       "leave the variable out, or take the pattern out of the policy",
+                       "the policy refuses the variable '%s' ('%s')", shown, refused->text);
+        return;
+    }
+}
+
+static void check_command(const struct pin_request *request, struct pin_findings *found) {
+    if (request->arg_count == 0)
+        (void)pin_find(found, PIN_ERROR_USAGE, "command", "write it after --", "there is no command to run");
+    size_t bytes = 0;
+    for (size_t i = 0; i < request->arg_count; i++)
+        bytes += strlen(request->args[i]) + 1 + sizeof(char *);
+    for (size_t i = 0; i < request->env_count; i++)
+        if (request->env[i].value != NULL)
+            bytes += strlen(request->env[i].key) + strlen(request->env[i].value) + 2 + sizeof(char *);
+    if (bytes > PIN_REQUEST_STRINGS_BYTES)
+        (void)pin_find(found, PIN_ERROR_INVALID, "command", "pass large data on stdin or in the workspace",
+                       "arguments and environment are %zu bytes, more than %zu", bytes,
+                       PIN_REQUEST_STRINGS_BYTES);
+    if (request->cwd != NULL && request->cwd[0] != '/')
+        (void)pin_find(found, PIN_ERROR_INVALID, "--cwd", "give an absolute path inside",
+                       "the working directory '%s' is not absolute", request->cwd);
+}
+
+static bool is_hostname(const char *text) {
+    size_t length = strlen(text);
+    return length >= 1 && length <= 63 && text[0] != '-' && text[0] != '.' &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") == length;
+}
+
+const struct pin_image_rule *pin_request_image_rule(const struct pin_policy *policy, const char *name,
+                                                    const char *digest) {
+    for (size_t i = 0; i < policy->image_count; i++) {
+        const struct pin_image_rule *rule = &policy->images[i];
+        bool by_digest = strncmp(rule->pattern, "sha256:", 7) == 0;
+        if (by_digest ? digest != NULL && strcmp(rule->pattern, digest) == 0
+                      : pin_glob_match(rule->pattern, name))
+            return rule;
+    }
+    return NULL;
+}
+
+static void check_image(const struct pin_policy *ceiling, const struct pin_request *request,
+                        struct pin_findings *found) {
+    const char *name = request->image != NULL ? request->image : "host";
+    const struct pin_image_rule *rule = pin_request_image_rule(ceiling, name, request->image_digest);
+    char place[PIN_PLACE_TEXT], shown[160];
+    (void)pin_escape(shown, sizeof(shown), name, strlen(name));
+    if (rule == NULL) {
+        (void)pin_find(found, PIN_ERROR_REFUSED,
+                       pin_place_print(place, &ceiling->places[PIN_FIELD_IMAGES], "/images"),
+                       "choose an image that the policy lists, or add this one to it",
+                       "the policy doesn't list the image '%s'", shown);
+    } else if (rule->require_signature && !request->image_signed) {
+        (void)pin_find(found, PIN_ERROR_REFUSED, pin_place_print(place, &rule->place, "/images"),
+                       "sign the image with one of the rule's keys",
+                       "the policy requires a signature of the image '%s'", shown);
+    }
+}
+
+void pin_request_check_supported(const struct pin_policy *policy, const struct pin_request *request,
+                                 struct pin_findings *found) {
+    const struct {
+        bool asked;
+        const char *pointer, *what;
+    } rows[] = {
+        {policy->network.egress_count > 0, "/network/egress", "egress by host name"  },
+        {request->egress_count > 0,        "--egress",        "egress by host name"  },
+        {policy->secrets.count > 0,        "/secrets",        "handing over secrets" },
+        {request->secret_count > 0,        "--secret",        "handing over secrets" },
+        {policy->audit.record.count > 0,   "/audit/record",   "writing the audit log"},
+    };
+    for (size_t i = 0; i < PIN_COUNT(rows); i++)
+        if (rows[i].asked)
+            (void)pin_find(found, PIN_ERROR_UNSUPPORTED, rows[i].pointer, "leave it out",
+                           "%s isn't in this build", rows[i].what);
+}
+
+struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const struct pin_request *request,
+                                      struct pin_findings *found) {
+    size_t before = found->count + found->dropped;
+    struct pin_policy *asked = pin_policy_copy(ceiling);
+    pin_request_check_supported(ceiling, request, found);
+    narrow_amounts(asked, ceiling, request, found);
+    narrow_workspace(asked, ceiling, request, found);
+    narrow_streams(asked, ceiling, request, found);
+    narrow_identity(asked, request);
+    check_labels(ceiling, request, found);
+    for (size_t i = 0; i < request->env_count; i++)
+        check_variable(ceiling, &request->env[i], found);
+    check_command(request, found);
+    check_image(ceiling, request, found);
+    if (request->hostname != NULL && !is_hostname(request->hostname))
+        (void)pin_find(found, PIN_ERROR_INVALID, "--hostname", "letters, digits, '.' and '-', at most 63",
+                       "this is no host name");
+    /* What isn't judged above is judged by the one order over policies; and what is, once more. */
+    if (pin_policy_narrower(asked, ceiling, found) && found->count + found->dropped == before)
+        return asked;
+    pin_policy_free(asked);
+    return NULL;
+}

@@ -1,0 +1,74 @@
+/* request.h: what a front door asks for, and what the policy makes of it.
+ *
+ * A request is a plain value; its strings belong to the caller and must outlive the calls. A field that isn't
+ * set asks for what the policy grants. pin_request_narrow() is where a request meets its ceiling: it is
+ * granted whole, or refused whole with every offending field named. Nothing here makes a system call.
+ * Source: docs/bundle.md "Requests".
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/findings.h"
+#include "policy/policy.h"
+#include "runtime/bundle/bundle.h"
+
+#define PIN_REQUEST_LABELS_MAX 64
+#define PIN_REQUEST_STRINGS_BYTES                                                                            \
+    ((size_t)2 * 1024 * 1024) /* of arguments and environment, as execve(2) counts */
+
+struct pin_request {
+    const char *image;        /* NULL: "host" */
+    const char *image_digest; /* "sha256:…" where the image has one */
+    bool image_signed;        /* the caller has checked a signature by pin_request_image_rule()'s keys */
+
+    const char *const *args;
+    size_t arg_count;
+    const char *cwd;            /* NULL: the workspace, else /tmp, else / */
+    const struct pin_pair *env; /* later ones win; a NULL value takes the name away */
+    size_t env_count;
+    const char *const *host_env; /* "K=V" and a NULL at the end, from which the policy may pass; or NULL */
+    const struct pin_pair *labels;
+    size_t label_count;
+
+    struct {
+        const char *source;       /* absolute on the host; NULL: none */
+        enum pin_access access;   /* NONE: the most that the policy grants */
+        enum pin_on_exit on_exit; /* of PIN_ACCESS_COW */
+    } workspace;
+
+    bool has_memory, has_cpus, has_pids, has_wall_time, has_frames, has_user, has_group;
+    uint64_t memory_bytes, pids, wall_time_ns;
+    uint32_t millicpus;
+    uint32_t frames; /* set of enum pin_frames; without has_frames: what the policy grants of stdout's */
+    uint32_t user, group;
+    const char *hostname; /* NULL: "pinfold" */
+
+    bool tty;
+    uint16_t rows, columns;
+
+    const char *const *egress; /* "HOST:PORT" */
+    size_t egress_count;
+    const char *const *secrets;
+    size_t secret_count;
+};
+
+/* A copy of the ceiling, narrowed to what is asked. NULL with findings of kind REFUSED, INVALID, USAGE or
+ * UNSUPPORTED where the request asks for more; otherwise the caller frees it. The copy keeps the name and the
+ * digest of the ceiling: they say which policy granted. */
+struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const struct pin_request *request,
+                                      struct pin_findings *found);
+
+/* Findings for what this version can't do yet, whoever asks for it. */
+void pin_request_check_supported(const struct pin_policy *policy, const struct pin_request *request,
+                                 struct pin_findings *found);
+
+/* The first rule of the policy that lets the image in; NULL if none does. */
+const struct pin_image_rule *pin_request_image_rule(const struct pin_policy *policy, const char *name,
+                                                    const char *digest);
+
+/* "FILE:LINE:COLUMN /pointer" of a policy's field, in `to`, which it returns. */
+#define PIN_PLACE_TEXT 128
+char *pin_place_print(char to[PIN_PLACE_TEXT], const struct pin_place *place, const char *pointer);

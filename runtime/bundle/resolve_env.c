@@ -1,0 +1,77 @@
+#include "runtime/bundle/resolve_env.h"
+
+#include <string.h>
+
+#include "base/names.h"
+#include "base/text.h"
+
+struct layers {
+    const struct pin_policy *policy;
+    struct pin_arena *arena;
+    struct pin_pair *pairs;
+    size_t count;
+};
+
+static bool is_refused(const struct pin_policy *policy, const char *name) {
+    for (size_t i = 0; i < policy->environment.refuse.count; i++)
+        if (pin_glob_match(policy->environment.refuse.items[i].text, name))
+            return true;
+    return false;
+}
+
+/* NULL as a value takes the name away. */
+static void put(struct layers *layers, const char *name, const char *value) {
+    for (size_t i = 0; i < layers->count; i++) {
+        if (strcmp(layers->pairs[i].key, name) == 0) {
+            layers->pairs[i].value = value;
+            return;
+        }
+    }
+    if (value == NULL || is_refused(layers->policy, name))
+        return;
+    struct pin_pair *pair =
+        pin_arena_grow(layers->arena, &layers->pairs, &layers->count, sizeof(*layers->pairs));
+    *pair = (struct pin_pair){.key = name, .value = value};
+}
+
+static const char *host_value(const char *const *environment, const char *name) {
+    size_t length = strlen(name);
+    for (; environment != NULL && *environment != NULL; environment++)
+        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
+            return *environment + length + 1;
+    return NULL;
+}
+
+static void put_defaults(struct layers *layers, const struct pin_request *request) {
+    static const struct pin_pair defaults[] = {
+        {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+        {"HOME", "/tmp"                                                        },
+        {"LANG", "C.UTF-8"                                                     },
+    };
+    for (size_t i = 0; i < PIN_COUNT(defaults); i++)
+        put(layers, defaults[i].key, defaults[i].value);
+    if (request->tty)
+        put(layers, "TERM", "xterm");
+}
+
+void pin_resolve_env(struct pin_bundle *bundle, const struct pin_policy *policy,
+                     const struct pin_request *request) {
+    struct layers layers = {.policy = policy, .arena = &bundle->arena};
+    put_defaults(&layers, request);
+    for (size_t i = 0; i < policy->environment.set_count; i++)
+        put(&layers, policy->environment.set[i].name, policy->environment.set[i].value);
+    for (size_t i = 0; i < policy->environment.pass.count; i++) {
+        const char *name = policy->environment.pass.items[i].text;
+        const char *value = host_value(request->host_env, name);
+        if (value != NULL)
+            put(&layers, name, value);
+    }
+    for (size_t i = 0; i < request->env_count; i++)
+        put(&layers, request->env[i].key, request->env[i].value);
+
+    bundle->process.env = pin_arena_array(&bundle->arena, layers.count, sizeof(*bundle->process.env));
+    for (size_t i = 0; i < layers.count; i++)
+        if (layers.pairs[i].value != NULL)
+            bundle->process.env[bundle->process.env_count++] =
+                pin_arena_printf(&bundle->arena, "%s=%s", layers.pairs[i].key, layers.pairs[i].value);
+}

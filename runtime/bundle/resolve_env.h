@@ -1,0 +1,13 @@
+/* resolve_env.h: the environment of a run, layer upon layer.
+ *
+ * Lowest first: pinfold's own defaults, the policy's `set`, the host names that the policy passes, the
+ * request's. A name that matches `refuse` is never in it, wherever it comes from. The order of the result is
+ * that of first mention. Source: docs/bundle.md "Environment".
+ */
+#pragma once
+
+#include "runtime/bundle/request.h"
+
+/* Fills process.env of the bundle, in its arena. */
+void pin_resolve_env(struct pin_bundle *bundle, const struct pin_policy *policy,
+                     const struct pin_request *request);

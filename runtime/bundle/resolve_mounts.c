@@ -1,0 +1,140 @@
+#include "runtime/bundle/resolve_mounts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "runtime/bundle/resolve.h"
+
+static struct pin_bundle_mount *add_mount(struct pin_bundle *bundle, const char *destination,
+                                          const char *type, const char *source) {
+    struct pin_bundle_mount *mount =
+        pin_arena_grow(&bundle->arena, &bundle->mounts, &bundle->mount_count, sizeof(*bundle->mounts));
+    mount->destination = destination;
+    mount->type = type;
+    mount->source = source;
+    return mount;
+}
+
+/* `options` is "nosuid,noexec"; `size` 0 adds none. */
+static void set_options(struct pin_bundle *bundle, struct pin_bundle_mount *mount, const char *options,
+                        uint64_t size) {
+    const char **list = NULL;
+    size_t count = 0;
+    while (*options != '\0') {
+        size_t length = strcspn(options, ",");
+        *(const char **)pin_arena_grow(&bundle->arena, &list, &count, sizeof(*list)) =
+            pin_arena_strndup(&bundle->arena, options, length);
+        options += length + (options[length] == ',');
+    }
+    if (size != 0 && size != PIN_UNLIMITED)
+        *(const char **)pin_arena_grow(&bundle->arena, &list, &count, sizeof(*list)) =
+            pin_arena_printf(&bundle->arena, "size=%" PRIu64, size);
+    mount->options = list;
+    mount->option_count = count;
+}
+
+static void add_bind(struct pin_bundle *bundle, const char *source, const char *destination, bool writable) {
+    struct pin_bundle_mount *mount = add_mount(bundle, pin_arena_strdup(&bundle->arena, destination), "bind",
+                                               pin_arena_strdup(&bundle->arena, source));
+    set_options(bundle, mount, writable ? "rbind,rw,rnosuid,rnodev" : "rbind,rro,rnosuid,rnodev", 0);
+}
+
+static void add_root_binds(struct pin_bundle *bundle, const struct pin_rootfs *rootfs) {
+    for (size_t i = 0; i < rootfs->bind_count; i++) {
+        const struct pin_rootfs_bind *bind = &rootfs->binds[i];
+        add_bind(bundle, bind->source, pin_arena_printf(&bundle->arena, "/%s", bind->target), false);
+    }
+}
+
+static void add_kernel_file_systems(struct pin_bundle *bundle) {
+    static const struct {
+        const char *destination, *type, *source, *options;
+    } rows[] = {
+        {"/proc",    "proc",   "proc",   "nosuid,noexec,nodev"                              },
+        {"/dev",     "tmpfs",  "tmpfs",  "nosuid,noexec,mode=755,size=64k"                  },
+        {"/dev/pts", "devpts", "devpts", "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620"},
+    };
+    for (size_t i = 0; i < PIN_COUNT(rows); i++)
+        set_options(bundle, add_mount(bundle, rows[i].destination, rows[i].type, rows[i].source),
+                    rows[i].options, 0);
+}
+
+static void add_tmpfs(struct pin_bundle *bundle, const char *destination, const char *options,
+                      uint64_t size) {
+    set_options(bundle, add_mount(bundle, pin_arena_strdup(&bundle->arena, destination), "tmpfs", "tmpfs"),
+                options, size);
+}
+
+/* Whether `path` is `directory` or lies below it. */
+static bool is_below(const char *path, const char *directory) {
+    size_t length = strlen(directory);
+    if (length == 1)
+        return true; /* "/" */
+    return strncmp(path, directory, length) == 0 && (path[length] == '\0' || path[length] == '/');
+}
+
+/* Whether the path is in something that is mounted for its own sake. The root's binds don't count: a path
+ * in them becomes writable by a tmpfs over it. */
+static bool is_mounted(const struct pin_bundle *bundle, const struct pin_policy *policy, size_t after,
+                       const char *path) {
+    for (size_t i = after; i < bundle->mount_count; i++)
+        if (is_below(path, bundle->mounts[i].destination))
+            return true;
+    for (size_t i = 0; i < policy->filesystem.mount_count; i++)
+        if (is_below(path, policy->filesystem.mounts[i].target))
+            return true;
+    return false;
+}
+
+static void add_workspace(struct pin_bundle *bundle) {
+    if (bundle->ext.workspace.source != NULL && bundle->ext.workspace.access != PIN_ACCESS_COW)
+        add_bind(bundle, bundle->ext.workspace.source, bundle->ext.workspace.target,
+                 bundle->ext.workspace.access == PIN_ACCESS_WRITE);
+}
+
+static void add_scratch(struct pin_bundle *bundle, const struct pin_policy *policy, size_t root_binds) {
+    uint64_t size = policy->filesystem.tmp_bytes;
+    bool overlay = policy->filesystem.root == PIN_ROOT_OVERLAY;
+    for (size_t i = 0; i < policy->filesystem.write.count && size > 0; i++) {
+        const char *path = policy->filesystem.write.items[i].text;
+        bool is_tmp = strcmp(path, "/tmp") == 0;
+        if (is_below(path, PIN_WORKSPACE_TARGET) || strcmp(path, "/") == 0 || (overlay && !is_tmp) ||
+            is_mounted(bundle, policy, root_binds, path))
+            continue;
+        add_tmpfs(bundle, path, "nosuid,nodev,mode=1777", size);
+        if (is_tmp)
+            add_tmpfs(bundle, "/dev/shm", "nosuid,noexec,nodev,mode=1777", size);
+    }
+}
+
+static void allow_write(struct pin_bundle *bundle, const char *path) {
+    *(const char **)pin_arena_grow(&bundle->arena, &bundle->ext.landlock.write,
+                                   &bundle->ext.landlock.write_count, sizeof(const char *)) =
+        pin_arena_strdup(&bundle->arena, path);
+}
+
+static void set_landlock(struct pin_bundle *bundle, const struct pin_policy *policy) {
+    enum pin_access access = bundle->ext.workspace.access;
+    bundle->ext.landlock.enabled = true;
+    allow_write(bundle,
+                "/dev"); /* its nodes, terminals and shared memory; nothing can be made in it itself */
+    if (access == PIN_ACCESS_WRITE || access == PIN_ACCESS_COW)
+        allow_write(bundle, PIN_WORKSPACE_TARGET);
+    for (size_t i = 0; i < policy->filesystem.write.count; i++)
+        if (!is_below(policy->filesystem.write.items[i].text, PIN_WORKSPACE_TARGET))
+            allow_write(bundle, policy->filesystem.write.items[i].text);
+}
+
+void pin_resolve_mounts(struct pin_bundle *bundle, const struct pin_policy *policy,
+                        const struct pin_rootfs *rootfs) {
+    add_root_binds(bundle, rootfs);
+    add_kernel_file_systems(bundle);
+    add_scratch(bundle, policy, rootfs->bind_count);
+    add_workspace(bundle);
+    for (size_t i = 0; i < policy->filesystem.mount_count; i++) {
+        const struct pin_mount_rule *rule = &policy->filesystem.mounts[i];
+        add_bind(bundle, rule->source, rule->target, rule->access == PIN_ACCESS_WRITE);
+    }
+    set_landlock(bundle, policy);
+}
