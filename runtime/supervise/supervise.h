@@ -1,0 +1,86 @@
+/* supervise.h: the life of one run, from a built sandbox to its result.
+ *
+ * The builder hands over a sandbox whose init is about to say READY; pin_supervise() has it start the
+ * command, moves bytes, keeps the limits, passes signals on, and returns when the whole process tree is dead.
+ * Nothing that the contained processes do, or don't do, makes it block: not a full pipe, an open one, a
+ * signal that is ignored. It judges the end by the kernel's facts (init's pidfd, wait status, cgroup
+ * counters) and never by what was printed. All times on CLOCK_MONOTONIC.
+ *
+ * One thread. While it runs, INT, TERM, HUP, QUIT and WINCH are blocked in the calling thread and read by the
+ * loop; before and after, they act as the caller has them. SIGPIPE should be ignored by the caller.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "policy/policy.h"
+#include "runtime/supervise/frames.h"
+#include "runtime/supervise/loop.h"
+#include "runtime/supervise/result.h"
+#include "runtime/supervise/stream.h"
+
+/* What the supervisor needs of the sandbox's cgroup; a NULL function or a descriptor of -1 is "can't". */
+struct pin_cgroup_ops {
+    void *self;
+    bool (*kill)(void *self);                           /* SIGKILL to every process in it */
+    bool (*usage)(void *self, struct pin_usage *usage); /* cpu_ns, memory_peak_bytes, pids_peak, oom_kills */
+    int oom_event_fd; /* becomes readable (POLLIN or POLLPRI) when `oom_kills` may have grown; -1: none */
+};
+
+enum pin_output {
+    PIN_OUTPUT_PASS,    /* to the caller's descriptors as it comes */
+    PIN_OUTPUT_CAPTURE, /* into the result */
+    PIN_OUTPUT_STREAM,  /* JSON lines, see stream.h */
+    PIN_OUTPUT_COUNT
+};
+
+struct pin_limits {
+    uint64_t wall_time_ns, cpu_time_ns;               /* PIN_UNLIMITED: none */
+    uint64_t grace_ns;                                /* from TERM to KILL */
+    uint64_t stdout_bytes, stderr_bytes, frame_bytes; /* PIN_UNLIMITED: none; frames never past 1 GiB */
+    enum pin_on_cap on_output_cap;
+};
+
+struct pin_supervision {
+    /* the sandbox; all borrowed, and still open afterwards */
+    pid_t init_pid; /* a child of ours that nobody has waited for: pin_supervise() reaps it */
+    int init_pidfd;
+    int control; /* our end, see runtime/init/protocol.h */
+    struct pin_cgroup_ops cgroup;
+
+    /* the command, as it is seen inside */
+    const char *const *argv, *const *envp; /* each ends with NULL; PINFOLD_FRAME_* is added here */
+    const char *cwd;
+    uint32_t umask;
+
+    /* input and output; borrowed. Descriptors are never handed inside: bytes are copied through pipes */
+    int stdin_fd;   /* -1: /dev/null */
+    bool has_owner; /* the host ids of the command: they own the pipes, so that /dev/stdout can be opened */
+    uid_t owner_uid;
+    gid_t owner_gid;
+    enum pin_output output;
+    int stdout_fd, stderr_fd;  /* PASS */
+    struct pin_stream *stream; /* STREAM */
+    bool tty; /* a terminal inside; `terminal_fd` is the caller's, put into raw mode; -1: none */
+    int terminal_fd;
+    uint32_t frames; /* enum pin_frames: where they are looked for */
+    bool has_nonce;
+    uint8_t nonce[PIN_FRAME_MARKER_SIZE]; /* of pinfold frames; drawn by getrandom(2) unless has_nonce */
+
+    struct pin_limits limits;
+    uint64_t started_ns;   /* where the wall time counts from; 0: now */
+    enum pin_io io;        /* what kind of loop, when `loop` is NULL */
+    struct pin_loop *loop; /* made earlier, perhaps while the sandbox is being built; NULL: made here */
+};
+
+/* True with a result whenever the sandbox was reached, also when the command couldn't be executed (126, 127;
+ * result->error says why). False with an error (exit code 125) when set-up failed or the supervisor itself
+ * did. Either way the sandbox's processes are dead and init is reaped when it returns. `result` is zeroed
+ * before. */
+bool pin_supervise(const struct pin_supervision *supervision, struct pin_result *result,
+                   struct pin_error *err);
