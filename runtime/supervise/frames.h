@@ -47,28 +47,28 @@ struct pin_frame_info {
 };
 
 /* Pieces come in the order of the stream. Pointers are good until the callback returns. */
-struct pin_frames_sink {
+struct pin_frame_sink {
     void *self;
     void (*text)(void *self, const uint8_t *data, size_t size);
     /* `payload` is `info->length` bytes when the verdict is WHOLE, else NULL: the bytes come as text */
     void (*frame)(void *self, const struct pin_frame_info *info, const uint8_t *payload);
 };
 
-struct pin_frames_options {
+struct pin_frame_options {
     bool letta, pinfold;                  /* what to look for */
     uint8_t nonce[PIN_FRAME_MARKER_SIZE]; /* of pinfold frames */
     uint64_t limit_bytes;                 /* of a payload */
     bool *result_seen;                    /* shared by all streams of a run: a run has one result; not NULL */
 };
 
-struct pin_frames;
+struct pin_frame_parser;
 
 /* NULL when memory is out. */
-struct pin_frames *pin_frames_new(const struct pin_frames_options *options,
-                                  const struct pin_frames_sink *sink);
-void pin_frames_free(struct pin_frames *frames);
-void pin_frames_feed(struct pin_frames *frames, const uint8_t *data, size_t size);
+struct pin_frame_parser *pin_frame_parser_new(const struct pin_frame_options *options,
+                                              const struct pin_frame_sink *sink);
+void pin_frame_parser_free(struct pin_frame_parser *parser);
+void pin_frame_parser_feed(struct pin_frame_parser *parser, const uint8_t *data, size_t size);
 /* The stream has ended: what was held back comes out. */
-void pin_frames_end(struct pin_frames *frames);
+void pin_frame_parser_end(struct pin_frame_parser *parser);
 
 extern const uint8_t pin_letta_marker[PIN_FRAME_MARKER_SIZE];
