@@ -1,0 +1,151 @@
+#include "policy/egress_judge.h"
+
+#include <string.h>
+
+#include "base/names.h"
+#include "policy/egress_rule.h"
+#include "policy/host_name.h"
+
+static const char *const reason_names[] = {
+    [PIN_EGRESS_ALLOWED] = "allowed",
+    [PIN_EGRESS_NO_RULES] = "no-rules",
+    [PIN_EGRESS_NOT_LISTED] = "not-listed",
+    [PIN_EGRESS_PORT] = "port",
+    [PIN_EGRESS_PROTOCOL] = "protocol",
+    [PIN_EGRESS_DENY_RULE] = "deny-rule",
+    [PIN_EGRESS_ADDRESS_CLASS] = "address-class",
+    [PIN_EGRESS_HOST_ADDRESS] = "host-address",
+    [PIN_EGRESS_BAD_NAME] = "bad-name",
+    [PIN_EGRESS_NOT_RESOLVED] = "not-resolved",
+    [PIN_EGRESS_TLS_NAME] = "tls-name",
+    [PIN_EGRESS_NOT_TLS] = "not-tls",
+    [PIN_EGRESS_HTTP_HOST] = "http-host",
+    [PIN_EGRESS_NOT_HTTP] = "not-http",
+    [PIN_EGRESS_BUDGET] = "budget",
+};
+_Static_assert(PIN_COUNT(reason_names) == PIN_EGRESS_REASON_COUNT, "every reason has a name");
+
+const char *pin_egress_reason_name(enum pin_egress_reason reason) {
+    return reason_names[reason];
+}
+
+/* No wildcard means the host's loopback. */
+static bool covers_name(const struct pin_egress_rule *rule, const char *host) {
+    if (rule->host[0] == '*' && strcmp(host, PIN_HOST_INTERNAL) == 0)
+        return false;
+    return pin_host_match(rule->host, host);
+}
+
+static bool covers_place(const struct pin_egress_rule *rule, const struct pin_destination *to) {
+    if (to->host != NULL)
+        return rule->host != NULL && covers_name(rule, to->host);
+    return rule->host == NULL && pin_cidr_contains(rule->address, rule->prefix, to->address);
+}
+
+static const struct pin_egress_rule *find_deny(const struct pin_egress_rules *rules,
+                                               const struct pin_destination *to) {
+    for (size_t i = 0; i < rules->deny_count; i++) {
+        const struct pin_egress_rule *rule = &rules->deny[i];
+        if (covers_place(rule, to) && (rule->port_count == 0 || pin_ports_include(rule, to->port)))
+            return rule;
+    }
+    return NULL;
+}
+
+static struct pin_verdict not_listed(const struct pin_egress_rules *rules) {
+    return (struct pin_verdict){
+        .reason = rules->allow_count == 0 ? PIN_EGRESS_NO_RULES : PIN_EGRESS_NOT_LISTED,
+    };
+}
+
+static struct pin_verdict find_allow(const struct pin_egress_rules *rules, const struct pin_destination *to) {
+    struct pin_verdict nearest = not_listed(rules);
+    for (size_t i = 0; i < rules->allow_count; i++) {
+        const struct pin_egress_rule *rule = &rules->allow[i];
+        if (!covers_place(rule, to))
+            continue;
+        bool port = to->port != 0 && pin_ports_include(rule, to->port);
+        if (port && rule->protocol == to->protocol)
+            return (struct pin_verdict){.allowed = true, .reason = PIN_EGRESS_ALLOWED, .rule = rule};
+        if (nearest.reason != PIN_EGRESS_PROTOCOL)
+            nearest =
+                (struct pin_verdict){.reason = port ? PIN_EGRESS_PROTOCOL : PIN_EGRESS_PORT, .rule = rule};
+    }
+    return nearest;
+}
+
+struct pin_verdict pin_egress_judge(const struct pin_egress_rules *rules, const struct pin_destination *to) {
+    const struct pin_egress_rule *deny = find_deny(rules, to);
+    if (deny != NULL)
+        return (struct pin_verdict){.reason = PIN_EGRESS_DENY_RULE, .rule = deny};
+    return find_allow(rules, to);
+}
+
+/* The first port from `port` on that `deny` leaves alone. */
+static uint32_t port_after(const struct pin_egress_rule *deny, uint32_t port) {
+    if (deny->port_count == 0)
+        return UINT16_MAX + 1;
+    for (size_t i = 0; i < deny->port_count; i++)
+        if (port >= deny->ports[i].first && port <= deny->ports[i].last)
+            return (uint32_t)deny->ports[i].last + 1;
+    return port;
+}
+
+static bool range_is_left(const struct pin_egress_rules *rules, struct pin_port_range range,
+                          const char *host) {
+    for (uint32_t port = range.first > 0 ? range.first : 1; port <= range.last;) {
+        struct pin_destination to = {.host = host, .port = (uint16_t)port};
+        const struct pin_egress_rule *deny = find_deny(rules, &to);
+        if (deny == NULL)
+            return true;
+        port = port_after(deny, port);
+    }
+    return false;
+}
+
+static bool rule_is_left(const struct pin_egress_rules *rules, const struct pin_egress_rule *allow,
+                         const char *host) {
+    for (size_t i = 0; i < allow->port_count; i++)
+        if (range_is_left(rules, allow->ports[i], host))
+            return true;
+    return false;
+}
+
+struct pin_verdict pin_egress_judge_name(const struct pin_egress_rules *rules, const char *host) {
+    struct pin_verdict nearest = not_listed(rules);
+    for (size_t i = 0; i < rules->allow_count; i++) {
+        const struct pin_egress_rule *rule = &rules->allow[i];
+        if (rule->host == NULL || !covers_name(rule, host))
+            continue;
+        if (rule_is_left(rules, rule, host))
+            return (struct pin_verdict){.allowed = true, .reason = PIN_EGRESS_ALLOWED, .rule = rule};
+        nearest = (struct pin_verdict){.reason = PIN_EGRESS_DENY_RULE, .rule = rule};
+    }
+    return nearest;
+}
+
+static struct pin_verdict judge_literal(const struct pin_egress_rules *rules,
+                                        const struct pin_destination *to) {
+    struct pin_destination literal = *to;
+    literal.host = NULL;
+    return pin_egress_judge(rules, &literal);
+}
+
+bool pin_egress_opens_address(const struct pin_egress_rules *rules, const struct pin_destination *to) {
+    return judge_literal(rules, to).allowed;
+}
+
+struct pin_verdict pin_egress_judge_resolved(const struct pin_egress_rules *rules,
+                                             const struct pin_destination *to) {
+    struct pin_verdict name = pin_egress_judge(rules, to);
+    if (!name.allowed)
+        return name;
+    struct pin_verdict address = judge_literal(rules, to);
+    if (address.allowed || address.reason == PIN_EGRESS_DENY_RULE)
+        return address;
+    enum pin_address_class class = pin_address_classify(to->address);
+    bool host_loopback = strcmp(to->host, PIN_HOST_INTERNAL) == 0 && class == PIN_ADDRESS_LOOPBACK;
+    if (host_loopback || class == PIN_ADDRESS_PUBLIC)
+        return name;
+    return (struct pin_verdict){.reason = PIN_EGRESS_ADDRESS_CLASS, .rule = name.rule};
+}

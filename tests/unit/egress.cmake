@@ -1,0 +1,2 @@
+pin_unit_test(test_egress_spelling LIBRARIES pin_egress)
+pin_unit_test(test_egress_judge LIBRARIES pin_egress)
