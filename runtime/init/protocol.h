@@ -29,6 +29,7 @@ enum pin_init_type {
     PIN_INIT_SIGNAL,   /* value: signal number; id: of the process, or 0 for every process inside */
     /* init to supervisor */
     PIN_INIT_BUILD_FAILED, /* payload: struct pin_error; the child then exits */
+    PIN_INIT_CHANGES,      /* the builder: one descriptor, the upper directory of a copy-on-write workspace */
     PIN_INIT_READY,        /* init runs, inside every wall */
     PIN_INIT_STARTED,     /* id; value: pid inside; with PIN_INIT_TTY one descriptor: the terminal's master */
     PIN_INIT_NOT_STARTED, /* id; value: errno; payload: one byte, enum pin_init_stage */

@@ -1,0 +1,155 @@
+#include "runtime/build/build.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/sched.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "runtime/build/channel.h"
+#include "runtime/build/idmap.h"
+#include "runtime/build/inside.h"
+#include "runtime/build/sources.h"
+#include "runtime/init/image.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U /* Linux 6.3 */
+#endif
+
+/* A copy that nobody can write, and that isn't a file of the host's: /proc/1/exe leads nowhere. */
+static int seal_init(struct pin_error *err) {
+    PIN_CLOSE int fd = memfd_create("pinfold-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+    if (fd < 0 && errno == EINVAL) /* before Linux 6.3 every memfd may be executed */
+        fd = memfd_create("pinfold-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) {
+        (void)pin_fail_errno(err, "make the copy of init");
+        return -1;
+    }
+    if (!pin_write_all(fd, pin_init_image, pin_init_image_size, err))
+        return -1;
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+        (void)pin_fail_errno(err, "seal the copy of init");
+        return -1;
+    }
+    return pin_steal_fd(&fd);
+}
+
+static bool start_child(const struct pin_inside *inside, int our_end, struct pin_sandbox *sandbox,
+                        struct pin_error *err) {
+    int pidfd = -1;
+    struct clone_args args = {
+        .flags = (inside->plan->clone_flags & ~(uint64_t)CLONE_NEWCGROUP) | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)&pidfd,
+        .exit_signal = SIGCHLD,
+    };
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    if (pid == 0) {
+        (void)close(our_end); /* or the end of the supervisor would never be seen */
+        pin_inside_run(inside);
+    }
+    if (pid < 0) {
+        int cause = errno;
+        (void)pin_fail_errno(err, "make the namespaces");
+        if (cause == EPERM || cause == ENOSPC)
+            (void)pin_hint(err,
+                           "user namespaces are restricted here: see sysctl user.max_user_namespaces, "
+                           "kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns");
+        return false;
+    }
+    sandbox->init = pid;
+    sandbox->pidfd = pidfd;
+    return true;
+}
+
+static bool set_limits(const struct pin_build_input *input, struct pin_sandbox *sandbox,
+                       struct pin_error *err) {
+    const struct pin_plan *plan = input->plan;
+    struct pin_cgroup_limits limits = {
+        .memory_bytes = plan->limits.memory_bytes,
+        .swap_bytes = plan->limits.swap_bytes,
+        .millicpus = plan->limits.millicpus,
+        .pids = plan->limits.pids,
+    };
+    sandbox->cgroup = pin_cgroup_create(input->cgroups, input->slot->number, &limits,
+                                        plan->bundle->ext.optional, &sandbox->missing, err);
+    if (sandbox->cgroup == NULL && pin_is_set(err))
+        return false;
+    return sandbox->cgroup == NULL || pin_cgroup_attach(sandbox->cgroup, sandbox->init, err);
+}
+
+static bool has_changes(const struct pin_plan *plan) {
+    for (size_t i = 0; i < plan->op_count; i++)
+        if (plan->ops[i].kind == PIN_OP_OVERLAY)
+            return true;
+    return false;
+}
+
+static bool guide_child(const struct pin_build_input *input, uint32_t range, struct pin_sandbox *sandbox,
+                        struct pin_error *err) {
+    return pin_idmap_write(input->plan, range, sandbox->init, err) &&
+           pin_channel_sync(sandbox->control, PIN_SYNC_MAPPED, err) && set_limits(input, sandbox, err) &&
+           pin_channel_sync(sandbox->control, PIN_SYNC_ATTACHED, err) &&
+           (!has_changes(input->plan) || pin_channel_take_changes(sandbox->control, &sandbox->changes, err));
+}
+
+/* A failure of ours may be the echo of the child's: its own words are the better ones. */
+static void prefer_childs_failure(int control, struct pin_error *err) {
+    struct pin_error told = {0};
+    int none = -1;
+    if (err->os_errno != EPIPE && err->os_errno != ECONNRESET)
+        return;
+    if (!pin_channel_take_changes(control, &none, &told) && told.os_errno != 0)
+        *err = told;
+    pin_close_fd(&none);
+}
+
+bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox, struct pin_error *err) {
+    *sandbox = PIN_SANDBOX_NONE;
+    uint32_t range = pin_slot_id_base(input->slot->number);
+    struct pin_sources sources;
+    int ends[2];
+    PIN_CLOSE int init = seal_init(err);
+    if (init < 0 || !pin_sources_open(input->plan, range, input->slot->state_dir, &sources, err))
+        return false;
+    bool ok = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
+    if (ok) {
+        sandbox->control = ends[0];
+        PIN_CLOSE int theirs = ends[1];
+        struct pin_inside inside = {input->plan, &sources, input->filter, theirs, init};
+        sandbox->missing = input->plan->missing;
+        ok = start_child(&inside, ends[0], sandbox, err);
+    } else {
+        (void)pin_fail_errno(err, "make the control socket");
+    }
+    pin_sources_close(input->plan, &sources);
+    if (ok && guide_child(input, range, sandbox, err))
+        return true;
+    if (ok)
+        prefer_childs_failure(sandbox->control, err);
+    struct pin_error ignored = {0}; /* the first cause is the one to tell; the sweep takes up what is left */
+    (void)pin_sandbox_destroy(sandbox, &ignored);
+    return false;
+}
+
+bool pin_sandbox_destroy(struct pin_sandbox *sandbox, struct pin_error *err) {
+    if (sandbox->init > 0) {
+        (void)syscall(SYS_pidfd_send_signal, sandbox->pidfd, SIGKILL, NULL, 0); /* it may be dead already */
+        while (waitpid(sandbox->init, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    bool ok = sandbox->cgroup == NULL || pin_cgroup_remove(sandbox->cgroup, err);
+    pin_close_fd(&sandbox->pidfd);
+    pin_close_fd(&sandbox->control);
+    pin_close_fd(&sandbox->changes);
+    *sandbox = PIN_SANDBOX_NONE;
+    return ok;
+}

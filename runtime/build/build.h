@@ -1,0 +1,41 @@
+/* build.h: applies a plan: from nothing to a sandbox whose init waits for what to execute.
+ *
+ * Takes no decision: the plan has taken them all. Two processes work at once: the child assembles the root
+ * while the parent makes the cgroups; the order that matters is kept by the sync bytes of
+ * runtime/init/protocol.h.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "runtime/build/cgroup/cgroup.h"
+#include "runtime/build/seccomp/compile.h"
+#include "runtime/plan/plan.h"
+#include "runtime/state/slots.h"
+
+struct pin_build_input {
+    const struct pin_plan *plan;
+    const struct pin_cgroup_facts *cgroups;
+    const struct pin_program *filter; /* NULL: the plan has none */
+    const struct pin_slot *slot;
+};
+
+struct pin_sandbox {
+    pid_t init;                /* a child of ours, not reaped; 0: none */
+    int pidfd;                 /* of init */
+    int control;               /* our end of its control socket */
+    int changes;               /* the upper directory of a copy-on-write workspace; -1: none */
+    struct pin_cgroup *cgroup; /* NULL: none */
+    uint32_t missing;          /* set of 1u << enum pin_protection */
+};
+#define PIN_SANDBOX_NONE ((struct pin_sandbox){.pidfd = -1, .control = -1, .changes = -1})
+
+/* Builds the sandbox. What fails inside after this returns is told on the control socket
+ * (PIN_INIT_BUILD_FAILED). False with nothing left behind. */
+bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox, struct pin_error *err);
+
+/* Kills what is left, waits for it, removes the cgroup, closes everything. Fine with PIN_SANDBOX_NONE. */
+bool pin_sandbox_destroy(struct pin_sandbox *sandbox, struct pin_error *err);

@@ -1,0 +1,19 @@
+/* channel.h: the builder's use of the control socket, before init is there: see runtime/init/protocol.h.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "runtime/init/protocol.h"
+
+/* The parent's side: one byte. */
+bool pin_channel_sync(int control, enum pin_sync sync, struct pin_error *err);
+/* The parent's side: waits for the message PIN_INIT_CHANGES; the caller closes *changes. A message that the
+ * build failed becomes the error. */
+bool pin_channel_take_changes(int control, int *changes, struct pin_error *err);
+
+/* The child's side. */
+bool pin_channel_wait(int control, enum pin_sync sync, struct pin_error *err);
+bool pin_channel_send_changes(int control, int changes, struct pin_error *err);
+void pin_channel_send_failure(int control, const struct pin_error *failure);

@@ -1,0 +1,28 @@
+/* inside.h: the set-up child: from a fresh process in fresh namespaces to PID 1 behind every wall.
+ *
+ * The steps are one table, in the order in which privileges are used and given up; tests and `pinfold plan`
+ * read it. Between clone3 and exec the child only makes system calls from the plan.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "runtime/build/seccomp/compile.h"
+#include "runtime/build/sources.h"
+#include "runtime/plan/plan.h"
+
+struct pin_inside {
+    const struct pin_plan *plan;
+    struct pin_sources *sources;
+    const struct pin_program *filter; /* NULL: the plan has none */
+    int control;                      /* the child's end of the control socket */
+    int init;                         /* the sealed copy of init */
+};
+
+/* Never returns: either init runs, or the failure has been sent and the process has ended. */
+_Noreturn void pin_inside_run(const struct pin_inside *inside);
+
+/* The names of the steps in their order, ended by NULL. */
+const char *const *pin_inside_steps(void);

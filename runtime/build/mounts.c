@@ -1,0 +1,290 @@
+#include "runtime/build/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "runtime/build/overlay.h"
+
+int pin_mounts_new(const char *type, const char *const *options, size_t option_count, uint64_t attributes,
+                   struct pin_error *err) {
+    PIN_CLOSE int fs = fsopen(type, FSOPEN_CLOEXEC);
+    if (fs < 0) {
+        (void)pin_fail_errno(err, "open the file system '%s'", type);
+        return -1;
+    }
+    for (size_t i = 0; i < option_count; i++) {
+        const char *key = options[2 * i], *value = options[2 * i + 1];
+        if (fsconfig(fs, value != NULL ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, key, value, 0) != 0) {
+            (void)pin_fail_errno(err, "set '%s%s%s' of the file system '%s'", key, value != NULL ? "=" : "",
+                                 value != NULL ? value : "", type);
+            return -1;
+        }
+    }
+    int mount = -1;
+    if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) != 0 ||
+        (mount = fsmount(fs, FSMOUNT_CLOEXEC, (unsigned)attributes)) < 0)
+        (void)pin_fail_errno(err, "make a file system '%s'", type);
+    return mount;
+}
+
+bool pin_mounts_attach(int tree, int target, struct pin_error *err) {
+    if (move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0)
+        return pin_fail_errno(err, "attach a mount");
+    return true;
+}
+
+/* Opens the parent of `path` and makes what is missing on the way, all below the root. */
+static int open_parent(int root, const char *path, const char **name, struct pin_error *err) {
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    *name = slash != NULL ? slash + 1 : path;
+    if (slash == NULL)
+        return openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    size_t length = (size_t)(slash - path);
+    if (length >= sizeof(folder)) {
+        (void)pin_fail(err, PIN_ERROR_INVALID, "a path is too long");
+        return -1;
+    }
+    memcpy(folder, path, length);
+    for (size_t end = 1; end <= length; end++) {
+        if (end < length && path[end] != '/')
+            continue;
+        folder[end] = '\0';
+        struct pin_error missing = {0};
+        int at = pin_open_in_root(root, folder, O_PATH | O_DIRECTORY, 0, &missing);
+        if (at < 0 && missing.os_errno == ENOENT) {
+            const char *step;
+            PIN_CLOSE int above = open_parent(root, folder, &step, err);
+            if (above < 0 || (mkdirat(above, step, 0755) != 0 && errno != EEXIST)) {
+                if (above >= 0)
+                    (void)pin_fail_errno(err, "make the directory '%s'", folder);
+                return -1;
+            }
+            at = pin_open_in_root(root, folder, O_PATH | O_DIRECTORY, 0, err);
+            if (at < 0)
+                return -1;
+        } else if (at < 0) {
+            *err = missing;
+            return -1;
+        }
+        if (end == length)
+            return at;
+        (void)close(at);
+        folder[end] = path[end];
+    }
+    return -1;
+}
+
+static int open_target(int root, const struct pin_op *op, struct pin_error *err) {
+    return op->no_symlinks ? pin_open_beneath(root, op->target, O_PATH | O_NOFOLLOW, 0, err)
+                           : pin_open_in_root(root, op->target, O_PATH, 0, err);
+}
+
+/* The mount point, made if the plan lets it be missing. */
+static int reach_target(int root, const struct pin_op *op, bool directory, struct pin_error *err) {
+    struct pin_error missing = {0};
+    int target = open_target(root, op, &missing);
+    if (target >= 0)
+        return target;
+    if (missing.os_errno != ENOENT || !op->make_target) {
+        *err = missing;
+        return -1;
+    }
+    const char *name;
+    PIN_CLOSE int parent = open_parent(root, op->target, &name, err);
+    if (parent < 0)
+        return -1;
+    PIN_CLOSE int file = -1;
+    if (directory
+            ? mkdirat(parent, name, 0755) != 0
+            : (file = openat(parent, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644)) < 0) {
+        (void)pin_fail_errno(err, "make the mount point '/%s'", op->target);
+        return -1;
+    }
+    return open_target(root, op, err);
+}
+
+static bool make_directory(const struct pin_op *op, int root, struct pin_error *err) {
+    if (mkdirat(root, op->target, op->mode) != 0 && errno != EEXIST)
+        return pin_fail_errno(err, "make the directory '/%s'", op->target);
+    return true;
+}
+
+static bool make_file(const struct pin_op *op, int root, struct pin_error *err) {
+    PIN_CLOSE int fd =
+        openat(root, op->target, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, op->mode);
+    if (fd < 0)
+        return pin_fail_errno(err, "make the file '/%s'", op->target);
+    return pin_write_all(fd, op->content, op->size, err) || pin_wrap(err, "'/%s'", op->target);
+}
+
+static bool make_link(const struct pin_op *op, int root, struct pin_error *err) {
+    if (symlinkat(op->content, root, op->target) != 0 && errno != EEXIST)
+        return pin_fail_errno(err, "make the link '/%s'", op->target);
+    return true;
+}
+
+static bool bind_source(const struct pin_op *op, struct pin_source *source, int root, struct pin_error *err) {
+    if (source->missing)
+        return true;
+    PIN_CLOSE int target = reach_target(root, op, source->directory, err);
+    if (target < 0)
+        return false;
+    PIN_CLOSE int tree = pin_source_tree(op, source, err);
+    return tree >= 0 && pin_mounts_attach(tree, target, err);
+}
+
+/* No user namespace can be made in a namespace whose limit is 0: user_namespaces(7), "/proc/sys/user". The
+ * handle is of a proc that we mounted a moment ago and that nobody else has seen. */
+static bool forbid_user_namespaces(int proc, struct pin_error *err) {
+    struct statfs fs;
+    if (fstatfs(proc, &fs) != 0 || fs.f_type != PROC_SUPER_MAGIC)
+        return pin_fail(err, PIN_ERROR_INTERNAL, "what was mounted as proc is none");
+    return pin_write_value_at(proc, "sys/user/max_user_namespaces", "0", err);
+}
+
+static bool mount_filesystem(const struct pin_plan *plan, const struct pin_op *op, int root,
+                             struct pin_error *err) {
+    PIN_CLOSE int fs = pin_mounts_new(op->type, op->options, op->option_count, op->attributes, err);
+    if (fs < 0 && strcmp(op->type, "proc") == 0)
+        return pin_hint(err, "inside a container whose /proc is masked, a new proc can't be mounted");
+    if (fs < 0)
+        return false;
+    if (plan->forbid_user_namespaces && strcmp(op->type, "proc") == 0 && strcmp(op->target, "proc") == 0 &&
+        !forbid_user_namespaces(fs, err))
+        return false;
+    PIN_CLOSE int target = reach_target(root, op, true, err);
+    return target >= 0 && pin_mounts_attach(fs, target, err);
+}
+
+/* What masks a path is opened by us and checked: a root file system may bring a /dev/null of its own. */
+static bool open_masks(struct pin_mounts *mounts, struct pin_error *err) {
+    static const char *const options[] = {"size", "4k", "mode", "0555", "nr_inodes", "1"};
+    struct stat st;
+    mounts->null = open("/dev/null", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (mounts->null < 0 || fstat(mounts->null, &st) != 0)
+        return pin_fail_errno(err, "open '/dev/null'");
+    if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3))
+        return pin_fail(err, PIN_ERROR_REFUSED, "the host's /dev/null is not the null device");
+    mounts->empty =
+        pin_mounts_new("tmpfs", options, 3,
+                       MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, err);
+    return mounts->empty >= 0;
+}
+
+/* True with *target -1: there is nothing here to hide. */
+static bool find_hidden(const struct pin_op *op, int root, int *target, struct pin_error *err) {
+    struct pin_error missing = {0};
+    *target = pin_open_beneath(root, op->target, O_PATH | O_NOFOLLOW, 0, &missing);
+    if (*target >= 0 || missing.os_errno == ENOENT || missing.os_errno == ENOTDIR)
+        return true;
+    *err = missing;
+    return pin_wrap(err, "hide '/%s'", op->target);
+}
+
+static bool mask_path(const struct pin_op *op, const struct pin_mounts *mounts, struct pin_error *err) {
+    PIN_CLOSE int target = -1;
+    struct stat st;
+    if (!find_hidden(op, mounts->root, &target, err))
+        return false;
+    if (target < 0)
+        return true;
+    if (fstat(target, &st) != 0)
+        return pin_fail_errno(err, "look at '/%s'", op->target);
+    int with = S_ISDIR(st.st_mode) ? mounts->empty : mounts->null;
+    PIN_CLOSE int tree = open_tree(with, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (tree < 0)
+        return pin_fail_errno(err, "mask '/%s'", op->target);
+    return pin_mounts_attach(tree, target, err);
+}
+
+static bool make_read_only(const struct pin_op *op, const struct pin_mounts *mounts, struct pin_error *err) {
+    PIN_CLOSE int target = -1;
+    if (!find_hidden(op, mounts->root, &target, err))
+        return false;
+    if (target < 0)
+        return true;
+    PIN_CLOSE int tree =
+        open_tree(target, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                                                MOUNT_ATTR_NOEXEC};
+    if (tree < 0 ||
+        mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes, sizeof(attributes)) != 0)
+        return pin_fail_errno(err, "make '/%s' read-only", op->target);
+    return pin_mounts_attach(tree, target, err);
+}
+
+static bool apply_op(const struct pin_plan *plan, size_t index, struct pin_sources *sources,
+                     struct pin_mounts *mounts, struct pin_error *err) {
+    const struct pin_op *op = &plan->ops[index];
+    switch (op->kind) {
+    case PIN_OP_DIRECTORY: return make_directory(op, mounts->root, err);
+    case PIN_OP_FILE: return make_file(op, mounts->root, err);
+    case PIN_OP_SYMLINK: return make_link(op, mounts->root, err);
+    case PIN_OP_BIND: return bind_source(op, &sources->ops[index], mounts->root, err);
+    case PIN_OP_FILESYSTEM: return mount_filesystem(plan, op, mounts->root, err);
+    case PIN_OP_MASK: return mask_path(op, mounts, err);
+    case PIN_OP_READ_ONLY: return make_read_only(op, mounts, err);
+    case PIN_OP_OVERLAY: {
+        PIN_CLOSE int target = reach_target(mounts->root, op, true, err);
+        return target >= 0 && pin_overlay_mount(op, &sources->ops[index], plan->bundle->process.uid,
+                                                plan->bundle->process.gid, target, &mounts->changes, err);
+    }
+    case PIN_OP_COUNT: break;
+    }
+    return pin_fail(err, PIN_ERROR_INTERNAL, "an operation that nobody knows");
+}
+
+static bool make_root(const struct pin_plan *plan, struct pin_sources *sources, struct pin_mounts *mounts,
+                      struct pin_error *err) {
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+        return pin_fail_errno(err, "make the mounts private");
+    if (plan->root == PIN_ROOT_FROM_BIND) {
+        mounts->root = pin_source_tree(&plan->root_bind, &sources->root, err);
+    } else {
+        char size[32];
+        (void)snprintf(size, sizeof(size), "%" PRIu64, plan->root_tmpfs_bytes);
+        const char *options[] = {"size", size, "mode", "0755"};
+        mounts->root = pin_mounts_new("tmpfs", options, 2, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
+    }
+    if (mounts->root < 0)
+        return false;
+    PIN_CLOSE int over = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return pin_mounts_attach(mounts->root, over, err);
+}
+
+bool pin_mounts_make(const struct pin_plan *plan, struct pin_sources *sources, struct pin_mounts *mounts,
+                     struct pin_error *err) {
+    if (!open_masks(mounts, err) || !make_root(plan, sources, mounts, err))
+        return false;
+    for (size_t i = 0; i < plan->op_count; i++)
+        if (!apply_op(plan, i, sources, mounts, err))
+            return plan->ops[i].target[0] != '\0' ? pin_wrap(err, "'/%s'", plan->ops[i].target) : false;
+    return true;
+}
+
+bool pin_mounts_enter(const struct pin_plan *plan, const struct pin_mounts *mounts, struct pin_error *err) {
+    struct mount_attr read_only = {.attr_set = MOUNT_ATTR_RDONLY};
+    if (plan->root_read_only &&
+        mount_setattr(mounts->root, "", AT_EMPTY_PATH, &read_only, sizeof(read_only)) != 0)
+        return pin_fail_errno(err, "make the root read-only");
+    /* pivot_root(2) "pivot_root(".", ".")": the old root ends up over the new one, and is taken off */
+    if (fchdir(mounts->root) != 0 || syscall(SYS_pivot_root, ".", ".") != 0)
+        return pin_fail_errno(err, "change the root");
+    if (umount2(".", MNT_DETACH) != 0 || chdir("/") != 0)
+        return pin_fail_errno(err, "take off the old root");
+    return true;
+}

@@ -1,0 +1,29 @@
+/* mounts.h: makes the root of a sandbox from the plan's operations. Runs in the set-up child, which has
+ * capabilities in its own user namespace alone; only system calls, no allocation.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "runtime/build/sources.h"
+#include "runtime/plan/plan.h"
+
+struct pin_mounts {
+    int root;    /* the new root's mount, attached over the old one */
+    int null;    /* the host's /dev/null, proven: what masks files */
+    int empty;   /* an empty read-only tmpfs: what masks directories */
+    int changes; /* the upper directory of a copy-on-write workspace; -1: none */
+};
+
+bool pin_mounts_make(const struct pin_plan *plan, struct pin_sources *sources, struct pin_mounts *mounts,
+                     struct pin_error *err);
+
+/* Makes the new root the only one: pivot_root(2), then nothing of the old one is left. */
+bool pin_mounts_enter(const struct pin_plan *plan, const struct pin_mounts *mounts, struct pin_error *err);
+
+/* Shared with overlay.c: a new instance of a file system, not attached to anything. -1 on failure. */
+int pin_mounts_new(const char *type, const char *const *options, size_t option_count, uint64_t attributes,
+                   struct pin_error *err);
+/* Attaches a detached mount to the directory or file behind `target`. */
+bool pin_mounts_attach(int tree, int target, struct pin_error *err);

@@ -1,0 +1,165 @@
+#include "runtime/build/sources.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "runtime/build/idmap.h"
+
+static bool has_source(const struct pin_op *op) {
+    return op->source != NULL && !op->inside && (op->kind == PIN_OP_BIND || op->kind == PIN_OP_OVERLAY);
+}
+
+static bool open_path(const struct pin_op *op, struct pin_source *source, struct pin_error *err) {
+    struct stat st;
+    PIN_CLOSE int fd = open(op->source, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && op->optional) {
+        source->missing = true;
+        return true;
+    }
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        (void)pin_fail_errno(err, "open '%s', which the sandbox is to show", op->source);
+        return pin_point(err, "%s", op->source);
+    }
+    if (S_ISLNK(st.st_mode)) {
+        (void)pin_fail(err, PIN_ERROR_REFUSED, "'%s' is a symbolic link", op->source);
+        (void)pin_point(err, "%s", op->source);
+        return pin_hint(err, "name the directory that it points to");
+    }
+    source->device = st.st_dev;
+    source->inode = st.st_ino;
+    source->uid = st.st_uid;
+    source->gid = st.st_gid;
+    source->mode = st.st_mode;
+    source->directory = S_ISDIR(st.st_mode);
+    source->path = pin_steal_fd(&fd);
+    return true;
+}
+
+/* Climbs from our state to the root: none of the directories on the way may be writable inside. */
+static bool holds_state(const struct pin_source *source, int state_dir) {
+    PIN_CLOSE int at = state_dir < 0 ? -1 : openat(state_dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    dev_t device = 0;
+    ino_t inode = 0;
+    struct stat st;
+    while (at >= 0 && fstat(at, &st) == 0) {
+        if (st.st_dev == source->device && st.st_ino == source->inode)
+            return true;
+        if (st.st_dev == device && st.st_ino == inode)
+            return false; /* ".." of the root is the root */
+        device = st.st_dev;
+        inode = st.st_ino;
+        int up = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        pin_close_fd(&at);
+        at = up;
+    }
+    return false;
+}
+
+static int open_idmap(const struct pin_plan *plan, const struct pin_op *op, const struct pin_source *source,
+                      uint32_t range, struct pin_error *err) {
+    struct pin_id_map uids = {0, range, 65536}, gids = {0, range, 65536};
+    if (op->idmap == PIN_IDMAP_OWNER) {
+        uids = (struct pin_id_map){source->uid, range + plan->bundle->process.uid, 1};
+        gids = (struct pin_id_map){source->gid, range + plan->bundle->process.gid, 1};
+    }
+    return pin_idmap_namespace(&uids, &gids, err);
+}
+
+static int make_tree(const struct pin_op *op, int path, bool recursive, int idmap, struct pin_error *err) {
+    unsigned recurse = recursive ? AT_RECURSIVE : 0;
+    PIN_CLOSE int tree = open_tree(path, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recurse);
+    struct mount_attr attributes = {.attr_set = op->attributes, .propagation = MS_PRIVATE};
+    if (op->attributes & (MOUNT_ATTR_NOATIME | MOUNT_ATTR_STRICTATIME))
+        attributes.attr_clr = MOUNT_ATTR__ATIME;
+    if (idmap >= 0) {
+        attributes.attr_set |= MOUNT_ATTR_IDMAP;
+        attributes.userns_fd = (unsigned)idmap;
+    }
+    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH | recurse, &attributes, sizeof(attributes)) != 0) {
+        int cause = errno;
+        (void)pin_fail_errno(err, "bind '%s'", op->source);
+        (void)pin_point(err, "%s", op->source);
+        if (idmap >= 0 && cause == EINVAL)
+            (void)pin_hint(
+                err, "its file system can't be idmapped: move it to ext4, xfs, btrfs or tmpfs (Linux 6.3)");
+        return -1;
+    }
+    return pin_steal_fd(&tree);
+}
+
+static bool open_source(const struct pin_plan *plan, const struct pin_op *op, uint32_t range, int state_dir,
+                        struct pin_source *source, struct pin_error *err) {
+    if (!has_source(op) && op != &plan->root_bind)
+        return true;
+    if (!open_path(op, source, err))
+        return false;
+    if (source->missing)
+        return true;
+    bool writable = (op->attributes & MOUNT_ATTR_RDONLY) == 0 && source->directory;
+    if (writable && holds_state(source, state_dir)) {
+        (void)pin_fail(err, PIN_ERROR_REFUSED, "'%s' holds pinfold's own state", op->source);
+        (void)pin_point(err, "%s", op->source);
+        return pin_hint(err, "choose a directory below it");
+    }
+    if (op->kind == PIN_OP_OVERLAY && !source->directory)
+        return pin_fail(err, PIN_ERROR_INVALID, "'%s' is not a directory", op->source);
+    if (!plan->privileged)
+        return true;
+    PIN_CLOSE int idmap = -1;
+    if (op->idmap != PIN_IDMAP_NONE && (idmap = open_idmap(plan, op, source, range, err)) < 0)
+        return false;
+    source->tree = make_tree(op, source->path, op->recursive, idmap, err);
+    return source->tree >= 0;
+}
+
+bool pin_sources_open(const struct pin_plan *plan, uint32_t range, int state_dir, struct pin_sources *sources,
+                      struct pin_error *err) {
+    sources->root = (struct pin_source){.path = -1, .tree = -1};
+    sources->ops = calloc(plan->op_count + 1, sizeof(*sources->ops));
+    if (sources->ops == NULL)
+        return pin_fail_errno(err, "open the sources");
+    for (size_t i = 0; i < plan->op_count; i++)
+        sources->ops[i] = (struct pin_source){.path = -1, .tree = -1};
+    bool ok = plan->root != PIN_ROOT_FROM_BIND ||
+              open_source(plan, &plan->root_bind, range, -1, &sources->root, err);
+    for (size_t i = 0; ok && i < plan->op_count; i++)
+        ok = open_source(plan, &plan->ops[i], range, state_dir, &sources->ops[i], err);
+    if (!ok)
+        pin_sources_close(plan, sources);
+    return ok;
+}
+
+void pin_sources_close(const struct pin_plan *plan, struct pin_sources *sources) {
+    for (size_t i = 0; sources->ops != NULL && i < plan->op_count; i++) {
+        pin_close_fd(&sources->ops[i].path);
+        pin_close_fd(&sources->ops[i].tree);
+    }
+    pin_close_fd(&sources->root.path);
+    pin_close_fd(&sources->root.tree);
+    free(sources->ops);
+    sources->ops = NULL;
+}
+
+int pin_source_tree(const struct pin_op *op, struct pin_source *source, struct pin_error *err) {
+    if (source->tree >= 0)
+        return pin_steal_fd(&source->tree);
+    struct stat st;
+    PIN_CLOSE int path = open(op->source, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (path < 0 || fstat(path, &st) != 0) {
+        (void)pin_fail_errno(err, "open '%s' again", op->source);
+        return -1;
+    }
+    if (st.st_dev != source->device || st.st_ino != source->inode) {
+        (void)pin_fail(err, PIN_ERROR_REFUSED, "'%s' was exchanged while the sandbox was built", op->source);
+        (void)pin_point(err, "%s", op->source);
+        return -1;
+    }
+    /* In a user namespace what is mounted below is locked to its mount: without it, a bind is EINVAL. */
+    return make_tree(op, path, true, -1, err);
+}

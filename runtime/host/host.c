@@ -1,0 +1,83 @@
+#include "runtime/host/host.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/capability.h>
+#include <linux/landlock.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/units.h"
+
+/* Raw capget(2): libcap's state would be made for three bits. */
+static bool has_capabilities(void) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+    const uint32_t needed = 1u << CAP_SYS_ADMIN | 1u << CAP_SETUID | 1u << CAP_SETGID;
+    return syscall(SYS_capget, &header, data) == 0 && (data[0].effective & needed) == needed;
+}
+
+/* Capabilities over a user namespace that isn't the first one don't reach ids and mounts of the host. */
+static bool in_first_user_namespace(void) {
+    char text[128] = "";
+    PIN_CLOSE int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    unsigned inside, outside, count;
+    return size > 0 && sscanf(text, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
+           outside == 0 && count == UINT32_MAX;
+}
+
+void pin_host_get(struct pin_host *host) {
+    memset(host, 0, sizeof(*host));
+    host->uid = geteuid();
+    host->gid = getegid();
+    host->privileged = host->uid == 0 && has_capabilities() && in_first_user_namespace();
+    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    host->landlock_abi = abi > 0 ? (int)abi : 0;
+    host->time_namespaces = faccessat(AT_FDCWD, "/proc/self/ns/time", F_OK, 0) == 0;
+    if (host->landlock_abi == 0)
+        host->lacks |= 1u << PIN_PROTECT_LANDLOCK;
+}
+
+/* "name:start:count" or "uid:start:count"; anything else on a line is skipped, as shadow's own reader does.
+ */
+static bool parse_line(char *line, const char *name, const char *number, struct pin_subids *ids) {
+    char *save = NULL;
+    const char *who = strtok_r(line, ":", &save), *start = strtok_r(NULL, ":", &save),
+               *count = strtok_r(NULL, ":\n", &save);
+    uint64_t first, size;
+    if (who == NULL || start == NULL || count == NULL || (strcmp(who, name) != 0 && strcmp(who, number) != 0))
+        return false;
+    if (!pin_parse_u64(start, &first) || !pin_parse_u64(count, &size) || first + size > UINT32_MAX)
+        return false;
+    ids->start = (uint32_t)first;
+    ids->count = (uint32_t)size;
+    return true;
+}
+
+bool pin_host_subids(const char *file, uint32_t uid, struct pin_subids *ids, struct pin_error *err) {
+    struct pin_subids best = {0};
+    size_t size;
+    char number[16];
+    (void)snprintf(number, sizeof(number), "%u", uid);
+    const struct passwd *user = getpwuid(uid);
+    if (faccessat(AT_FDCWD, file, F_OK, 0) == 0) {
+        PIN_FREE char *text = pin_read_file_at(AT_FDCWD, file, (size_t)1024 * 1024, &size, err);
+        if (text == NULL)
+            return false;
+        char *save = NULL;
+        for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+            struct pin_subids found;
+            if (parse_line(line, user != NULL ? user->pw_name : number, number, &found) &&
+                found.count > best.count)
+                best = found;
+        }
+    }
+    *ids = best;
+    return true;
+}

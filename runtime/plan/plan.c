@@ -1,0 +1,249 @@
+#include "runtime/plan/plan.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/names.h"
+#include "base/units.h"
+#include "images/rootfs.h"
+#include "runtime/plan/plan_mounts.h"
+
+#define RANGE_IDS 65536u
+
+static const uint64_t clone_flags[PIN_NS_COUNT] = {
+    [PIN_NS_USER] = CLONE_NEWUSER,     [PIN_NS_MOUNT] = CLONE_NEWNS,
+    [PIN_NS_PID] = CLONE_NEWPID,       [PIN_NS_NETWORK] = CLONE_NEWNET,
+    [PIN_NS_IPC] = CLONE_NEWIPC,       [PIN_NS_UTS] = CLONE_NEWUTS,
+    [PIN_NS_CGROUP] = CLONE_NEWCGROUP, [PIN_NS_TIME] = 0x80 /* CLONE_NEWTIME */,
+};
+
+static void plan_namespaces(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found) {
+    const struct pin_bundle *bundle = plan->bundle;
+    for (int ns = 0; ns < PIN_NS_COUNT; ns++) {
+        const char *name = pin_namespace_name((enum pin_namespace)ns);
+        if (bundle->namespaces[ns].path != NULL)
+            (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/linux/namespaces", "leave the path out",
+                           "a %s namespace can't be joined by path here", name);
+        if (ns == PIN_NS_TIME && !host->time_namespaces)
+            continue; /* a kernel without them has nothing to hide behind one: the clocks can't be set anyway
+                       */
+        if (bundle->namespaces[ns].present)
+            plan->clone_flags |= clone_flags[ns];
+        else if (ns != PIN_NS_TIME)
+            (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/linux/namespaces", "add it to the list",
+                           "a sandbox without a %s namespace of its own", name);
+    }
+}
+
+static struct pin_id_map *one_map(struct pin_plan *plan, uint32_t inside, uint32_t outside, uint32_t count) {
+    struct pin_id_map *map = pin_arena_alloc(&plan->arena, sizeof(*map));
+    *map = (struct pin_id_map){inside, outside, count};
+    return map;
+}
+
+/* An ordinary user has one id to give, or a range of subordinate ones when the policy asks for more. */
+static void plan_user_maps(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found) {
+    const struct pin_bundle *bundle = plan->bundle;
+    uint32_t ids = bundle->ext.ids;
+    if (ids <= 1) {
+        plan->uid_maps = one_map(plan, bundle->process.uid, host->uid, 1);
+        plan->gid_maps = one_map(plan, bundle->process.gid, host->gid, 1);
+        if (bundle->process.group_count > 0)
+            (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/identity/ids", "set identity.ids to 65536",
+                           "additional groups need more than one id");
+        return;
+    }
+    if (host->subuids.count < ids || host->subgids.count < ids) {
+        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/identity/ids",
+                       "add a range to /etc/subuid and /etc/subgid with usermod",
+                       "the policy asks for %u ids and this user has %u subordinate uids and %u gids", ids,
+                       host->subuids.count, host->subgids.count);
+        return;
+    }
+    plan->uid_maps = one_map(plan, 0, host->subuids.start, ids);
+    plan->gid_maps = one_map(plan, 0, host->subgids.start, ids);
+    plan->map_method = PIN_MAP_HELPERS;
+    plan->may_set_groups = true;
+}
+
+static void plan_maps(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found) {
+    plan->uid_map_count = plan->gid_map_count = 1;
+    if (plan->privileged) {
+        plan->ranged = true;
+        plan->may_set_groups = true;
+        plan->uid_maps = one_map(plan, 0, 0, RANGE_IDS);
+        plan->gid_maps = one_map(plan, 0, 0, RANGE_IDS);
+    } else {
+        plan_user_maps(plan, host, found);
+    }
+    if (plan->bundle->process.uid >= RANGE_IDS || plan->bundle->process.gid >= RANGE_IDS)
+        (void)pin_find(found, PIN_ERROR_INVALID, "/process/user", "choose ids below 65536",
+                       "a sandbox has the ids 0 to 65535");
+}
+
+static void plan_root(struct pin_plan *plan, struct pin_findings *found) {
+    const struct pin_bundle *bundle = plan->bundle;
+    plan->root_read_only = bundle->root.read_only;
+    if (bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_SKELETON) {
+        plan->root = PIN_ROOT_FROM_TMPFS;
+        plan->root_tmpfs_bytes = 4 * PIN_MIB;
+        return;
+    }
+    const char *path = bundle->root.path;
+    if (bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_DIRECTORY)
+        path = bundle->rootfs->directory;
+    if (path == NULL || (path[0] != '/' && bundle->directory == NULL)) {
+        (void)pin_find(found, PIN_ERROR_INVALID, "/root/path", NULL, "the bundle names no root filesystem");
+        return;
+    }
+    plan->root = PIN_ROOT_FROM_BIND;
+    plan->root_bind.kind = PIN_OP_BIND;
+    plan->root_bind.target = "";
+    plan->root_bind.source =
+        path[0] == '/' ? path : pin_arena_printf(&plan->arena, "%s/%s", bundle->directory, path);
+    plan->root_bind.recursive = true;
+    plan->root_bind.idmap = plan->privileged ? PIN_IDMAP_SANDBOX : PIN_IDMAP_NONE;
+}
+
+struct rlimit_name {
+    const char *name;
+    int resource;
+};
+
+static const struct rlimit_name rlimit_names[] = {
+    {"RLIMIT_AS",         RLIMIT_AS        },
+    {"RLIMIT_CORE",       RLIMIT_CORE      },
+    {"RLIMIT_CPU",        RLIMIT_CPU       },
+    {"RLIMIT_DATA",       RLIMIT_DATA      },
+    {"RLIMIT_FSIZE",      RLIMIT_FSIZE     },
+    {"RLIMIT_LOCKS",      RLIMIT_LOCKS     },
+    {"RLIMIT_MEMLOCK",    RLIMIT_MEMLOCK   },
+    {"RLIMIT_MSGQUEUE",   RLIMIT_MSGQUEUE  },
+    {"RLIMIT_NICE",       RLIMIT_NICE      },
+    {"RLIMIT_NOFILE",     RLIMIT_NOFILE    },
+    {"RLIMIT_NPROC",      RLIMIT_NPROC     },
+    {"RLIMIT_RSS",        RLIMIT_RSS       },
+    {"RLIMIT_RTPRIO",     RLIMIT_RTPRIO    },
+    {"RLIMIT_RTTIME",     RLIMIT_RTTIME    },
+    {"RLIMIT_SIGPENDING", RLIMIT_SIGPENDING},
+    {"RLIMIT_STACK",      RLIMIT_STACK     },
+};
+
+static void add_rlimit(struct pin_plan *plan, int resource, uint64_t soft, uint64_t hard) {
+    struct pin_plan_rlimit *limit =
+        pin_arena_grow(&plan->arena, &plan->rlimits, &plan->rlimit_count, sizeof(*limit));
+    *limit = (struct pin_plan_rlimit){resource, soft, hard};
+}
+
+static void plan_rlimits(struct pin_plan *plan, struct pin_findings *found) {
+    const struct pin_bundle *bundle = plan->bundle;
+    for (size_t i = 0; i < bundle->process.rlimit_count; i++) {
+        const struct pin_bundle_rlimit *asked = &bundle->process.rlimits[i];
+        int resource = -1;
+        for (size_t n = 0; n < PIN_COUNT(rlimit_names); n++)
+            if (strcmp(rlimit_names[n].name, asked->type) == 0)
+                resource = rlimit_names[n].resource;
+        if (resource < 0 || asked->soft > asked->hard)
+            (void)pin_find(found, PIN_ERROR_INVALID, "/process/rlimits", NULL,
+                           "'%.40s' is not a limit that can be set", asked->type);
+        else
+            add_rlimit(plan, resource, asked->soft, asked->hard);
+    }
+    uint64_t cpu_ns = bundle->ext.present ? bundle->ext.cpu_time_ns : PIN_UNLIMITED;
+    if (cpu_ns != PIN_UNLIMITED) { /* of one process; the supervisor watches the sum of all */
+        uint64_t seconds = cpu_ns / PIN_NS_PER_S + 1;
+        add_rlimit(plan, RLIMIT_CPU, seconds, seconds + 1);
+    }
+}
+
+static uint64_t limit_or_none(bool has, int64_t value) {
+    return has && value >= 0 ? (uint64_t)value : PIN_UNLIMITED;
+}
+
+static void plan_limits(struct pin_plan *plan) {
+    const struct pin_bundle_resources *asked = &plan->bundle->resources;
+    struct pin_plan_limits *limits = &plan->limits;
+    limits->memory_bytes = limit_or_none(asked->has_memory, asked->memory);
+    limits->swap_bytes = PIN_UNLIMITED;
+    if (asked->has_swap && asked->swap >= 0 && asked->has_memory) /* OCI counts memory and swap together */
+        limits->swap_bytes = asked->swap > asked->memory ? (uint64_t)(asked->swap - asked->memory) : 0;
+    limits->pids = asked->has_pids && asked->pids > 0 ? (uint64_t)asked->pids : PIN_UNLIMITED;
+    if (asked->has_cpu_quota && asked->cpu_quota > 0) {
+        uint64_t period = asked->has_cpu_period && asked->cpu_period > 0 ? asked->cpu_period : 100000;
+        limits->millicpus = (uint32_t)((uint64_t)asked->cpu_quota * 1000 / period);
+    }
+}
+
+/* A protection that the bundle asks for and that this host lacks is a refusal, unless the policy called it
+ * optional. */
+static void plan_protections(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found) {
+    const struct pin_plan_limits *limits = &plan->limits;
+    const bool asked[PIN_PROTECT_COUNT] = {
+        [PIN_PROTECT_MEMORY] = limits->memory_bytes != PIN_UNLIMITED,
+        [PIN_PROTECT_SWAP] = limits->swap_bytes != PIN_UNLIMITED,
+        [PIN_PROTECT_CPUS] = limits->millicpus != 0,
+        [PIN_PROTECT_PIDS] = limits->pids != PIN_UNLIMITED,
+        [PIN_PROTECT_LANDLOCK] = plan->bundle->ext.present && plan->bundle->ext.landlock.enabled,
+    };
+    for (int i = 0; i < PIN_PROTECT_COUNT; i++) {
+        uint32_t bit = 1u << i;
+        if (!asked[i] || (host->lacks & bit) == 0)
+            continue;
+        plan->missing |= bit;
+        if (plan->bundle->ext.optional & bit)
+            continue;
+        const char *name = pin_protection_name((enum pin_protection)i);
+        const char *hint = i == PIN_PROTECT_LANDLOCK
+                               ? "boot with lsm=landlock,… or list it under \"optional\" in the policy"
+                               : host->lacks_hint;
+        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/optional", hint,
+                       "this host can't give the protection '%s'", name);
+    }
+}
+
+static void plan_process(struct pin_plan *plan) {
+    const struct pin_bundle *bundle = plan->bundle;
+    memcpy(plan->capabilities, bundle->process.capabilities, sizeof(plan->capabilities));
+    plan->no_new_privileges = bundle->process.no_new_privileges;
+    plan->lock_securebits = true;
+    plan->new_keyring = true;
+    plan->forbid_user_namespaces = true;
+    plan->raise_loopback = true;
+    plan->hostname = bundle->hostname;
+    plan->domainname = bundle->domainname;
+    plan->has_oom_score_adj = bundle->process.has_oom_score_adj;
+    plan->oom_score_adj = bundle->process.oom_score_adj;
+}
+
+struct pin_plan *pin_plan_make(const struct pin_bundle *bundle, const struct pin_host *host,
+                               struct pin_findings *found) {
+    struct pin_plan *plan = calloc(1, sizeof(*plan));
+    if (plan == NULL)
+        abort();
+    plan->bundle = bundle;
+    plan->privileged = host->privileged;
+    plan_namespaces(plan, host, found);
+    plan_maps(plan, host, found);
+    plan_root(plan, found);
+    pin_plan_mounts(plan, found);
+    plan_rlimits(plan, found);
+    plan_limits(plan);
+    plan_process(plan);
+    plan->landlock_abi = host->landlock_abi;
+    plan_protections(plan, host, found);
+    plan->landlock = bundle->ext.present && bundle->ext.landlock.enabled && host->landlock_abi > 0;
+    if (pin_found_any(found)) {
+        pin_plan_free(plan);
+        return NULL;
+    }
+    return plan;
+}
+
+void pin_plan_free(struct pin_plan *plan) {
+    if (plan == NULL)
+        return;
+    pin_arena_free(&plan->arena);
+    free(plan);
+}
