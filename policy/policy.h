@@ -40,10 +40,24 @@ enum pin_protection {
     PIN_PROTECT_COUNT
 };
 const char *pin_protection_name(enum pin_protection protection);
+int pin_protection_find(const char *name); /* -1 if unknown; so are the others below */
+
+/* The words of the policy language. */
+const char *pin_access_name(enum pin_access access); /* "none", "read-only", "copy-on-write", "read-write" */
+const char *pin_root_mode_name(enum pin_root_mode mode);
+const char *pin_on_cap_name(enum pin_on_cap on_cap);
+const char *pin_on_deny_name(enum pin_on_deny on_deny);
+const char *pin_protocol_name(enum pin_protocol protocol);
+int pin_protocol_find(const char *name);
+
+/* "CAP_CHOWN" and the like, by the number of linux/capability.h; NULL or -1 if unknown. */
+#define PIN_CAPABILITY_COUNT 41
+const char *pin_capability_name(unsigned capability);
+int pin_capability_find(const char *name);
 
 /* Where a value came from: for `policy show --effective`, refusals and the audit log. */
 struct pin_place {
-    const char *file; /* as given, or "built-in:tool", or "command line" */
+    const char *file; /* as given, or "built-in:tool", or "default" (then line is 0), or "command line" */
     uint32_t line, column;
 };
 
@@ -97,7 +111,7 @@ struct pin_syscall_entry { /* one line of syscalls.allow or .deny: "openat", "@n
     struct pin_place place;
 };
 
-/* The fields that hold one value; the index of `places`. Named as their JSON pointers. */
+/* Every field of a policy; the index of `places`. */
 enum pin_field {
     PIN_FIELD_NAME,
     PIN_FIELD_DESCRIPTION,
@@ -127,6 +141,22 @@ enum pin_field {
     PIN_FIELD_IDS,
     PIN_FIELD_PRIVILEGED,
     PIN_FIELD_TTY,
+    /* lists: the place is the last statement about the list; its items have places of their own */
+    PIN_FIELD_IMAGES,
+    PIN_FIELD_WRITE,
+    PIN_FIELD_MOUNTS,
+    PIN_FIELD_EGRESS,
+    PIN_FIELD_EGRESS_DENY,
+    PIN_FIELD_SYSCALLS_ALLOW,
+    PIN_FIELD_SYSCALLS_DENY,
+    PIN_FIELD_CAPABILITIES,
+    PIN_FIELD_PASS,
+    PIN_FIELD_SET,
+    PIN_FIELD_REFUSE,
+    PIN_FIELD_SECRETS,
+    PIN_FIELD_RECORD,
+    PIN_FIELD_REQUIRE_LABELS,
+    PIN_FIELD_OPTIONAL,
     PIN_FIELD_COUNT
 };
 /* "/resources/memory" and the like. */
@@ -175,6 +205,7 @@ struct pin_policy {
     } syscalls;
 
     uint64_t capabilities; /* bit n: capability n */
+    struct pin_place capability_places[PIN_CAPABILITY_COUNT];
     struct {
         uint32_t user, group;
         uint32_t ids; /* how many ids the sandbox needs; 1: an ordinary user's own id will do */

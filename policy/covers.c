@@ -1,0 +1,120 @@
+#include "policy/covers.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "policy/checks.h"
+#include "policy/egress_rule.h"
+
+/* A `*` of the inner pattern can only be matched by one of the outer, which then takes whatever it stands
+ * for. */
+bool pin_glob_covers(const char *outer, const char *inner) {
+    return pin_glob_match(outer, inner);
+}
+
+static bool covers_glob(const void *outer, const void *inner) {
+    const struct pin_string *wide = outer, *narrow = inner;
+    return pin_glob_covers(wide->text, narrow->text);
+}
+
+static bool covers_same(const void *outer, const void *inner) {
+    const struct pin_string *wide = outer, *narrow = inner;
+    return strcmp(wide->text, narrow->text) == 0;
+}
+
+static bool covers_path(const void *outer, const void *inner) {
+    const struct pin_string *wide = outer, *narrow = inner;
+    return pin_path_beneath(narrow->text, wide->text);
+}
+
+static bool has_key(const struct pin_strings *keys, const char *key) {
+    for (size_t i = 0; i < keys->count; i++)
+        if (strcmp(keys->items[i].text, key) == 0)
+            return true;
+    return false;
+}
+
+/* An image that must be signed by one of few keys is less than one that may be signed by one of many. */
+static bool covers_image(const void *outer, const void *inner) {
+    const struct pin_image_rule *wide = outer, *narrow = inner;
+    if (!pin_glob_covers(wide->pattern, narrow->pattern))
+        return false;
+    if (!wide->require_signature)
+        return true;
+    if (!narrow->require_signature)
+        return false;
+    for (size_t i = 0; i < narrow->keys.count; i++)
+        if (!has_key(&wide->keys, narrow->keys.items[i].text))
+            return false;
+    return true;
+}
+
+static bool covers_mount(const void *outer, const void *inner) {
+    const struct pin_mount_rule *wide = outer, *narrow = inner;
+    return narrow->access <= wide->access && pin_path_beneath(narrow->source, wide->source) &&
+           pin_path_beneath(narrow->target, wide->target);
+}
+
+static bool covers_target(const void *outer, const void *inner) {
+    const struct pin_egress_rule *wide = outer, *narrow = inner;
+    return wide->protocol == narrow->protocol && pin_egress_covers_target(wide, narrow);
+}
+
+static bool has_arg(const struct pin_syscall_entry *entry, const struct pin_filter_arg *arg) {
+    for (size_t i = 0; i < entry->arg_count; i++) {
+        const struct pin_filter_arg *own = &entry->args[i];
+        if (own->index == arg->index && own->op == arg->op && own->mask == arg->mask &&
+            own->value == arg->value)
+            return true;
+    }
+    return false;
+}
+
+/* Comparisons must all hold, so each of the outer's must be one of the inner's. */
+static bool covers_syscall(const void *outer, const void *inner) {
+    const struct pin_syscall_entry *wide = outer, *narrow = inner;
+    if (strcmp(wide->name, "*") != 0 && strcmp(wide->name, narrow->name) != 0)
+        return false;
+    for (size_t i = 0; i < wide->arg_count; i++)
+        if (!has_arg(narrow, &wide->args[i]))
+            return false;
+    return true;
+}
+
+pin_covers *pin_covers_of(const struct pin_field_row *row) {
+    switch ((int)row->type) {
+    case PIN_TYPE_IMAGES: return covers_image;
+    case PIN_TYPE_MOUNTS: return covers_mount;
+    case PIN_TYPE_EGRESS:
+    case PIN_TYPE_DENY: return covers_target;
+    case PIN_TYPE_SYSCALLS: return covers_syscall;
+    default: break;
+    }
+    switch ((int)row->field) {
+    case PIN_FIELD_WRITE: return covers_path;
+    case PIN_FIELD_PASS:
+    case PIN_FIELD_REFUSE:
+    case PIN_FIELD_SECRETS: return covers_glob;
+    default: return covers_same;
+    }
+}
+
+size_t pin_item_size(const struct pin_field_row *row) {
+    switch ((int)row->type) {
+    case PIN_TYPE_IMAGES: return sizeof(struct pin_image_rule);
+    case PIN_TYPE_MOUNTS: return sizeof(struct pin_mount_rule);
+    case PIN_TYPE_EGRESS:
+    case PIN_TYPE_DENY: return sizeof(struct pin_egress_rule);
+    case PIN_TYPE_SYSCALLS: return sizeof(struct pin_syscall_entry);
+    case PIN_TYPE_VARIABLES: return sizeof(struct pin_variable);
+    default: return sizeof(struct pin_string);
+    }
+}
+
+struct pin_list pin_list_of(const struct pin_policy *policy, const struct pin_field_row *row) {
+    const char *base = (const char *)policy;
+    struct pin_list list = {.size = pin_item_size(row)};
+    memcpy(&list.items, base + row->offset, sizeof(list.items));
+    memcpy(&list.count, base + row->count_offset, sizeof(list.count));
+    return list;
+}

@@ -1,0 +1,29 @@
+/* covers.h: whether one item of a list grants (or refuses) all that another one does.
+ *
+ * The ground of the order: reflexive and transitive for each kind, and two items that cover each other mean
+ * the same. Pure. Rules: docs/policy.md "The order".
+ */
+#pragma once
+
+#include "policy/fields.h"
+
+/* For the lists of a row's type; of egress rules only the targets and the protocol count, not the ports. */
+typedef bool pin_covers(const void *outer, const void *inner);
+pin_covers *pin_covers_of(const struct pin_field_row *row);
+
+/* The size of an item of the row's list. */
+size_t pin_item_size(const struct pin_field_row *row);
+
+/* Patterns with `*`: whether all that `inner` matches is matched by `outer`. */
+bool pin_glob_covers(const char *outer, const char *inner);
+
+/* A list as the policy holds it. */
+struct pin_list {
+    const char *items;
+    size_t count, size;
+};
+struct pin_list pin_list_of(const struct pin_policy *policy, const struct pin_field_row *row);
+
+static inline const void *pin_list_at(const struct pin_list *list, size_t index) {
+    return list->items + index * list->size;
+}

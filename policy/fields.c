@@ -1,0 +1,192 @@
+#include "policy/fields.h"
+
+#include "base/names.h"
+#include "base/units.h"
+#include "policy/checks.h"
+#include "policy/words.h"
+
+#define FIELD(name, kind, id, member, ...)                                                                   \
+    {                                                                                                        \
+        .key = (name), .type = PIN_TYPE_##kind, .field = PIN_FIELD_##id,                                     \
+        .offset = offsetof(struct pin_policy, member), __VA_ARGS__                                           \
+    }
+#define LIST(name, kind, id, list, n)                                                                        \
+    FIELD(name, kind, id, list, .count_offset = offsetof(struct pin_policy, n))
+#define STRINGS(name, id, list, accepts)                                                                     \
+    FIELD(name, STRINGS, id, list.items, .count_offset = offsetof(struct pin_policy, list.count),            \
+          .check = (accepts))
+#define WORDS(name, kind, id, member, table)                                                                 \
+    FIELD(name, kind, id, member, .words = (table), .word_count = PIN_COUNT(table))
+#define LIMIT(name, kind, id, member, low, high) FIELD(name, kind, id, member, .min = (low), .max = (high))
+#define UNLIMITED(name, kind, id, member, low, high)                                                         \
+    FIELD(name, kind, id, member, .min = (low), .max = (high), .unlimited = true)
+#define OBJECT(name, rows_of)                                                                                \
+    { .key = (name), .type = PIN_TYPE_OBJECT, .object = &(rows_of) }
+#define SPECIAL(name, kind)                                                                                  \
+    { .key = (name), .type = PIN_TYPE_##kind }
+
+#define YEAR (8760 * 3600 * PIN_NS_PER_S)
+#define LARGEST (UINT64_C(1) << 60) /* of sizes; sums of a few of them can't overflow */
+
+static const struct pin_field_row workspace_rows[] = {
+    WORDS("access", CHOICE, WORKSPACE_ACCESS, filesystem.workspace, pin_access_words),
+    UNLIMITED("size", SIZE, WORKSPACE_SIZE, filesystem.workspace_size_bytes, 0, LARGEST),
+};
+static const struct pin_field_object workspace = {workspace_rows, PIN_COUNT(workspace_rows)};
+
+static const struct pin_field_row filesystem_rows[] = {
+    WORDS("root", CHOICE, FILESYSTEM_ROOT, filesystem.root, pin_root_mode_words),
+    UNLIMITED("root_size", SIZE, FILESYSTEM_ROOT_SIZE, filesystem.root_size_bytes, 0, LARGEST),
+    OBJECT("workspace", workspace),
+    STRINGS("write", WRITE, filesystem.write, pin_check_write_path),
+    LIMIT("tmp", SIZE, FILESYSTEM_TMP, filesystem.tmp_bytes, 0, LARGEST),
+    LIST("mounts", MOUNTS, MOUNTS, filesystem.mounts, filesystem.mount_count),
+};
+static const struct pin_field_object filesystem = {filesystem_rows, PIN_COUNT(filesystem_rows)};
+
+static const struct pin_field_row resources_rows[] = {
+    UNLIMITED("memory", SIZE, MEMORY, resources.memory_bytes, PIN_MIB, LARGEST),
+    UNLIMITED("swap", SIZE, SWAP, resources.swap_bytes, 0, LARGEST),
+    UNLIMITED("cpus", CPUS, CPUS, resources.millicpus, 10, 1000000),
+    UNLIMITED("pids", COUNT, PIDS, resources.pids, 1, 4194304),
+    LIMIT("files", COUNT, FILES, resources.files, 8, 1073741816),
+    UNLIMITED("core", SIZE, CORE, resources.core_bytes, 0, LARGEST),
+    UNLIMITED("wall_time", TIME, WALL_TIME, resources.wall_time_ns, PIN_NS_PER_MS, YEAR),
+    UNLIMITED("cpu_time", TIME, CPU_TIME, resources.cpu_time_ns, PIN_NS_PER_MS, YEAR),
+    LIMIT("grace", TIME, GRACE, resources.grace_ns, 0, 3600 * PIN_NS_PER_S),
+    UNLIMITED("stdout", SIZE, STDOUT, resources.stdout_bytes, 0, LARGEST),
+    UNLIMITED("stderr", SIZE, STDERR, resources.stderr_bytes, 0, LARGEST),
+    LIMIT("frame", SIZE, FRAME, resources.frame_bytes, 0, PIN_GIB),
+    WORDS("on_output_cap", CHOICE, ON_OUTPUT_CAP, resources.on_output_cap, pin_on_cap_words),
+};
+static const struct pin_field_object resources = {resources_rows, PIN_COUNT(resources_rows)};
+
+static const struct pin_field_row network_rows[] = {
+    LIST("egress", EGRESS, EGRESS, network.egress, network.egress_count),
+    LIST("deny", DENY, EGRESS_DENY, network.deny, network.deny_count),
+};
+static const struct pin_field_object network = {network_rows, PIN_COUNT(network_rows)};
+
+static const struct pin_field_row syscalls_rows[] = {
+    WORDS("baseline", WORD, SYSCALLS_BASELINE, syscalls.baseline, pin_baseline_words),
+    LIST("allow", SYSCALLS, SYSCALLS_ALLOW, syscalls.allow, syscalls.allow_count),
+    LIST("deny", SYSCALLS, SYSCALLS_DENY, syscalls.deny, syscalls.deny_count),
+    WORDS("on_deny", CHOICE, SYSCALLS_ON_DENY, syscalls.on_deny, pin_on_deny_words),
+};
+static const struct pin_field_object syscalls = {syscalls_rows, PIN_COUNT(syscalls_rows)};
+
+static const struct pin_field_row identity_rows[] = {
+    LIMIT("user", ID, USER, identity.user, 0, UINT32_MAX - 1),
+    LIMIT("group", ID, GROUP, identity.group, 0, UINT32_MAX - 1),
+    LIMIT("ids", ID, IDS, identity.ids, 1, 1048576),
+};
+static const struct pin_field_object identity = {identity_rows, PIN_COUNT(identity_rows)};
+
+static const struct pin_field_row environment_rows[] = {
+    STRINGS("pass", PASS, environment.pass, pin_check_variable),
+    LIST("set", VARIABLES, SET, environment.set, environment.set_count),
+    STRINGS("refuse", REFUSE, environment.refuse, pin_check_variable_pattern),
+};
+static const struct pin_field_object environment = {environment_rows, PIN_COUNT(environment_rows)};
+
+static const struct pin_field_row audit_rows[] = {
+    FIELD("record", STRINGS, RECORD, audit.record.items,
+          .count_offset = offsetof(struct pin_policy, audit.record.count), .words = pin_record_words,
+          .word_count = PIN_COUNT(pin_record_words)),
+    STRINGS("require_labels", REQUIRE_LABELS, audit.require_labels, pin_check_label),
+};
+static const struct pin_field_object audit = {audit_rows, PIN_COUNT(audit_rows)};
+
+static const struct pin_field_row policy_rows[] = {
+    SPECIAL("pinfold", VERSION),
+    FIELD("name", NAME, NAME, name, .max = 63),
+    LIMIT("description", TEXT, DESCRIPTION, description, 0, 1024),
+    SPECIAL("extends", EXTENDS),
+    LIST("images", IMAGES, IMAGES, images, image_count),
+    OBJECT("filesystem", filesystem),
+    OBJECT("resources", resources),
+    OBJECT("network", network),
+    OBJECT("syscalls", syscalls),
+    WORDS("capabilities", SET64, CAPABILITIES, capabilities, pin_capability_words),
+    OBJECT("identity", identity),
+    OBJECT("environment", environment),
+    STRINGS("secrets", SECRETS, secrets, pin_check_secret),
+    FIELD("privileged", FLAG, PRIVILEGED, privileged, .max = 1),
+    FIELD("tty", FLAG, TTY, tty, .max = 1),
+    WORDS("frames", SET32, FRAMES, frames, pin_frames_words),
+    OBJECT("audit", audit),
+    WORDS("optional", SET32, OPTIONAL, optional, pin_protection_words),
+};
+const struct pin_field_object pin_policy_fields = {policy_rows, PIN_COUNT(policy_rows)};
+
+static const char *const pointers[] = {
+    [PIN_FIELD_NAME] = "/name",
+    [PIN_FIELD_DESCRIPTION] = "/description",
+    [PIN_FIELD_FILESYSTEM_ROOT] = "/filesystem/root",
+    [PIN_FIELD_FILESYSTEM_ROOT_SIZE] = "/filesystem/root_size",
+    [PIN_FIELD_WORKSPACE_ACCESS] = "/filesystem/workspace/access",
+    [PIN_FIELD_WORKSPACE_SIZE] = "/filesystem/workspace/size",
+    [PIN_FIELD_FILESYSTEM_TMP] = "/filesystem/tmp",
+    [PIN_FIELD_MEMORY] = "/resources/memory",
+    [PIN_FIELD_SWAP] = "/resources/swap",
+    [PIN_FIELD_CPUS] = "/resources/cpus",
+    [PIN_FIELD_PIDS] = "/resources/pids",
+    [PIN_FIELD_FILES] = "/resources/files",
+    [PIN_FIELD_CORE] = "/resources/core",
+    [PIN_FIELD_WALL_TIME] = "/resources/wall_time",
+    [PIN_FIELD_CPU_TIME] = "/resources/cpu_time",
+    [PIN_FIELD_GRACE] = "/resources/grace",
+    [PIN_FIELD_STDOUT] = "/resources/stdout",
+    [PIN_FIELD_STDERR] = "/resources/stderr",
+    [PIN_FIELD_FRAME] = "/resources/frame",
+    [PIN_FIELD_ON_OUTPUT_CAP] = "/resources/on_output_cap",
+    [PIN_FIELD_FRAMES] = "/frames",
+    [PIN_FIELD_SYSCALLS_BASELINE] = "/syscalls/baseline",
+    [PIN_FIELD_SYSCALLS_ON_DENY] = "/syscalls/on_deny",
+    [PIN_FIELD_USER] = "/identity/user",
+    [PIN_FIELD_GROUP] = "/identity/group",
+    [PIN_FIELD_IDS] = "/identity/ids",
+    [PIN_FIELD_PRIVILEGED] = "/privileged",
+    [PIN_FIELD_TTY] = "/tty",
+    [PIN_FIELD_IMAGES] = "/images",
+    [PIN_FIELD_WRITE] = "/filesystem/write",
+    [PIN_FIELD_MOUNTS] = "/filesystem/mounts",
+    [PIN_FIELD_EGRESS] = "/network/egress",
+    [PIN_FIELD_EGRESS_DENY] = "/network/deny",
+    [PIN_FIELD_SYSCALLS_ALLOW] = "/syscalls/allow",
+    [PIN_FIELD_SYSCALLS_DENY] = "/syscalls/deny",
+    [PIN_FIELD_CAPABILITIES] = "/capabilities",
+    [PIN_FIELD_PASS] = "/environment/pass",
+    [PIN_FIELD_SET] = "/environment/set",
+    [PIN_FIELD_REFUSE] = "/environment/refuse",
+    [PIN_FIELD_SECRETS] = "/secrets",
+    [PIN_FIELD_RECORD] = "/audit/record",
+    [PIN_FIELD_REQUIRE_LABELS] = "/audit/require_labels",
+    [PIN_FIELD_OPTIONAL] = "/optional",
+};
+_Static_assert(PIN_COUNT(pointers) == PIN_FIELD_COUNT, "every field has a pointer");
+
+const char *pin_field_pointer(enum pin_field field) {
+    return (unsigned)field < PIN_FIELD_COUNT ? pointers[field] : "";
+}
+
+static bool holds_value(const struct pin_field_row *row) {
+    return row->type != PIN_TYPE_OBJECT && row->type != PIN_TYPE_VERSION && row->type != PIN_TYPE_EXTENDS;
+}
+
+static const struct pin_field_row *find_row(const struct pin_field_object *object, enum pin_field field) {
+    for (size_t i = 0; i < object->count; i++) {
+        const struct pin_field_row *row = &object->rows[i];
+        const struct pin_field_row *below =
+            row->type == PIN_TYPE_OBJECT ? find_row(row->object, field) : NULL;
+        if (below != NULL)
+            return below;
+        if (holds_value(row) && row->field == field)
+            return row;
+    }
+    return NULL;
+}
+
+const struct pin_field_row *pin_field_row(enum pin_field field) {
+    return find_row(&pin_policy_fields, field);
+}

@@ -1,0 +1,105 @@
+#include "policy/host_name.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+#define LABEL_MAX 63
+
+static bool is_alnum(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static bool refuse(struct pin_error *err, const char *text, size_t size, const char *why, const char *hint) {
+    char shown[96];
+    (void)pin_escape(shown, sizeof(shown), text, size);
+    (void)pin_fail(err, PIN_ERROR_INVALID, "'%s' is not a host name: %s", shown, why);
+    if (hint != NULL)
+        (void)pin_hint(err, "%s", hint);
+    return false;
+}
+
+/* What resolvers take for an IPv4 address in one of its old forms: 127.1, 0x7f000001, 10. */
+static bool is_number(const char *label, size_t size) {
+    if (size >= 2 && label[0] == '0' && label[1] == 'x')
+        return strspn(label + 2, "0123456789abcdef") >= size - 2;
+    return strspn(label, "0123456789") >= size;
+}
+
+static const char *fault_of_label(const char *label, size_t size) {
+    if (size == 0)
+        return "it has an empty label";
+    if (size > LABEL_MAX)
+        return "a label is longer than 63 characters";
+    if (label[0] == '-' || label[size - 1] == '-')
+        return "a label starts or ends with '-'";
+    for (size_t i = 0; i < size; i++)
+        if (!is_alnum(label[i]) && label[i] != '-' && label[i] != '_')
+            return "only letters, digits, '-', '_' and '.' can stand in it";
+    return NULL;
+}
+
+static const char *fault_of_labels(const char *name) {
+    for (;;) {
+        size_t size = strcspn(name, ".");
+        const char *fault = fault_of_label(name, size);
+        if (fault != NULL)
+            return fault;
+        if (name[size] == '\0')
+            return is_number(name, size) ? "it is an address" : NULL;
+        name += size + 1;
+    }
+}
+
+bool pin_host_name(const char *text, size_t size, char to[PIN_HOST_MAX], struct pin_error *err) {
+    char name[PIN_HOST_MAX];
+    size_t length = size > 1 && text[size - 1] == '.' ? size - 1 : size;
+    if (memchr(text, ':', size) != NULL || memchr(text, '[', size) != NULL)
+        return refuse(err, text, size, "it is an address or has a port",
+                      "write ports under \"ports\", an address as {\"cidr\": \"...\"}");
+    if (length >= sizeof(name))
+        return refuse(err, text, size, "it is longer than 253 characters", NULL);
+    for (size_t i = 0; i < length; i++) {
+        if ((unsigned char)text[i] >= 0x80)
+            return refuse(err, text, size, "it is not ASCII", "write it in its A-label form, \"xn--...\"");
+        name[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
+    }
+    name[length] = '\0';
+    const char *fault = fault_of_labels(name);
+    if (fault != NULL)
+        return refuse(err, text, size, fault,
+                      strcmp(fault, "it is an address") == 0 ? "name addresses by {\"cidr\": \"...\"}"
+                                                             : NULL);
+    memcpy(to, name, length + 1);
+    return true;
+}
+
+bool pin_host_pattern(const char *text, char to[PIN_HOST_MAX + 2], struct pin_error *err) {
+    bool wild = strncmp(text, "*.", 2) == 0;
+    char name[PIN_HOST_MAX];
+    if (strcmp(text, "*") == 0 || strcmp(text, "*.") == 0)
+        return refuse(err, text, strlen(text), "it would match every name",
+                      "name the hosts, or \"*.\" and the name above them");
+    const char *rest = wild ? text + 2 : text;
+    if (strchr(rest, '*') != NULL)
+        return refuse(err, text, strlen(text), "'*' can only be its whole first label", NULL);
+    if (!pin_host_name(rest, strlen(rest), name, err))
+        return false;
+    memcpy(to, "*.", 2);
+    memcpy(wild ? to + 2 : to, name, strlen(name) + 1);
+    return true;
+}
+
+bool pin_host_match(const char *pattern, const char *name) {
+    if (strcmp(pattern, "*") == 0)
+        return true;
+    if (strncmp(pattern, "*.", 2) != 0)
+        return strcmp(pattern, name) == 0;
+    size_t suffix = strlen(pattern + 1), length = strlen(name);
+    return length > suffix && strcmp(name + length - suffix, pattern + 1) == 0;
+}
+
+bool pin_host_covers(const char *outer, const char *inner) {
+    return strcmp(outer, inner) == 0 || strcmp(outer, "*") == 0 ||
+           (strcmp(inner, "*") != 0 && pin_host_match(outer, inner));
+}

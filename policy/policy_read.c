@@ -1,0 +1,182 @@
+#include "policy/policy_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "policy/defaults.h"
+#include "policy/policy_file.h"
+#include "policy/policy_load.h"
+#include "policy/reader.h"
+
+#define CHAIN_MAX 16  /* files that extend one another */
+#define FILES_MAX 128 /* files of one policy */
+
+struct identity { /* of a file, however it was reached */
+    dev_t device;
+    ino_t inode;
+    const char *name; /* of a built-in profile; NULL for a file */
+    bool open;        /* its bases are being read: to reach it again is a loop */
+};
+
+struct load {
+    struct pin_policy *policy;
+    struct pin_findings *found;
+    bool site;
+    unsigned depth;
+    struct identity files[FILES_MAX];
+    size_t file_count;
+};
+
+static void apply(struct load *load, const struct pin_policy_file *file);
+
+static bool same_file(const struct identity *seen, const struct pin_policy_file *file) {
+    if (file->inode == 0)
+        return seen->name != NULL && strcmp(seen->name, file->name) == 0;
+    return seen->name == NULL && seen->inode == file->inode && seen->device == file->device;
+}
+
+static struct identity *find_seen(struct load *load, const struct pin_policy_file *file) {
+    for (size_t i = 0; i < load->file_count; i++)
+        if (same_file(&load->files[i], file))
+            return &load->files[i];
+    return NULL;
+}
+
+/* A base that is reached twice counts once, at its first place: what stands between would be undone. */
+static void apply_base(struct load *load, const struct pin_json_source *source, const struct pin_json *node,
+                       const struct pin_policy_file *from) {
+    struct pin_policy_file base = {0};
+    const char *name = json_string_value(node->value);
+    size_t before = load->found->count;
+    if (!pin_policy_file_open(&base, name, from->name, from->folder, load->found)) {
+        if (load->found->count > before) {
+            struct pin_error *err = &load->found->list[load->found->count - 1];
+            struct pin_place place = pin_json_place(source, node);
+            (void)pin_wrap(err, "'extends' on line %u of '%s'", place.line, place.file);
+            char where[sizeof(err->pointer)];
+            pin_json_where(where, sizeof(where), place.file, place.line, place.column, "/extends");
+            (void)pin_point(err, "%s", where);
+        }
+        return;
+    }
+    struct identity *seen = find_seen(load, &base);
+    if (seen != NULL && seen->open)
+        pin_json_fault(source, node, load->found, NULL, "'%s' extends itself", name);
+    else if (seen == NULL && (load->file_count == FILES_MAX || load->depth == CHAIN_MAX))
+        pin_json_fault(source, node, load->found, NULL, "policies extend one another more than %d deep",
+                       CHAIN_MAX);
+    else if (seen == NULL)
+        apply(load, &base);
+    pin_policy_file_close(&base);
+}
+
+static void apply_bases(struct load *load, const struct pin_json_source *source,
+                        const struct pin_policy_file *file) {
+    const struct pin_json *node = source->root->first;
+    while (node != NULL && strcmp(node->key, "extends") != 0)
+        node = node->next;
+    if (node == NULL || node->value == NULL)
+        return;
+    if (load->site) {
+        pin_json_fault_key(source, node, load->found, "write its limits into this file",
+                           "a site's file extends nothing");
+        return;
+    }
+    if (!json_is_array(node->value)) {
+        pin_json_fault(source, node, load->found, NULL, "expected a list of policies, found %s",
+                       pin_json_type_name(node->value));
+        return;
+    }
+    for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
+        if (json_is_string(child->value))
+            apply_base(load, source, child, file);
+        else
+            pin_json_fault(source, child, load->found, NULL, "expected a name or a path, found %s",
+                           pin_json_type_name(child->value));
+    }
+}
+
+static void apply_text(struct load *load, const struct pin_policy_file *file) {
+    struct pin_json_source source = {0};
+    struct pin_reader reader = {load->policy, &source, load->found, load->site};
+    const char *name = pin_arena_strdup(&load->policy->arena, file->name);
+    if (pin_json_read(&source, name, file->text, file->size, load->found)) {
+        if (json_is_object(source.root->value))
+            apply_bases(load, &source, file);
+        /* names say what a policy is called, and that is not inherited */
+        load->policy->name = NULL;
+        load->policy->description = "";
+        pin_reader_apply(&reader);
+    }
+    pin_json_free(&source);
+}
+
+static void apply(struct load *load, const struct pin_policy_file *file) {
+    struct identity *self = &load->files[load->file_count++];
+    *self = (struct identity){file->device, file->inode, file->inode == 0 ? file->name : NULL, true};
+    if (self->name != NULL)
+        self->name = pin_arena_strdup(&load->policy->arena, file->name);
+    load->depth++;
+    apply_text(load, file);
+    load->depth--;
+    self->open = false;
+}
+
+/* "web" of "/etc/pinfold/policies/web.json" and of "built-in:web". */
+static const char *name_of_file(struct pin_arena *arena, const char *file) {
+    const char *start = strrchr(file, '/');
+    start = start != NULL ? start + 1 : strncmp(file, "built-in:", 9) == 0 ? file + 9 : file;
+    size_t length = strlen(start);
+    if (length > 5 && strcmp(start + length - 5, ".json") == 0)
+        length -= 5;
+    const char *name = pin_arena_strndup(arena, start, length);
+    return pin_is_name(name) ? name : "unnamed";
+}
+
+struct pin_policy *pin_policy_load_file(const struct pin_policy_file *file, bool site,
+                                        struct pin_findings *found) {
+    size_t before = found->count + found->dropped;
+    struct pin_policy *policy = calloc(1, sizeof(*policy));
+    if (policy == NULL)
+        abort(); /* out of memory, as in arena.h */
+    struct load load = {.policy = policy, .found = found, .site = site};
+    if (site)
+        pin_policy_set_everything(policy);
+    else
+        pin_policy_set_defaults(policy);
+    apply(&load, file);
+    if (found->count + found->dropped > before) {
+        pin_policy_free(policy);
+        return NULL;
+    }
+    if (policy->name == NULL)
+        policy->name = name_of_file(&policy->arena, file->name);
+    pin_policy_seal(policy);
+    return policy;
+}
+
+struct pin_policy *pin_policy_load(const char *name_or_path, struct pin_findings *found) {
+    struct pin_policy_file file = {0};
+    struct pin_policy *policy = NULL;
+    if (pin_policy_file_open(&file, name_or_path, "", 0, found))
+        policy = pin_policy_load_file(&file, false, found);
+    pin_policy_file_close(&file);
+    return policy;
+}
+
+struct pin_policy *pin_policy_parse(const char *file, const char *text, size_t size,
+                                    struct pin_findings *found) {
+    PIN_FREE char *name = strdup(file);
+    if (name == NULL)
+        abort();
+    const char *slash = strrchr(file, '/');
+    struct pin_policy_file source = {
+        .name = name, .text = text, .size = size, .folder = slash != NULL ? (size_t)(slash - file) + 1 : 0};
+    if (size > PIN_POLICY_FILE_MAX) {
+        (void)pin_find(found, PIN_ERROR_INVALID, file, NULL, "the text has more than 4 MiB");
+        return NULL;
+    }
+    return pin_policy_load_file(&source, false, found);
+}

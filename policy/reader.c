@@ -1,0 +1,112 @@
+#include "policy/reader.h"
+
+#include <string.h>
+
+#include "base/names.h"
+#include "base/text.h"
+
+void pin_reader_expected(struct pin_reader *reader, const struct pin_json *node, const char *what) {
+    if (node->value != NULL) /* else it stands under a duplicate key, which has been said */
+        pin_json_fault(reader->source, node, reader->found, NULL, "expected %s, found %s", what,
+                       pin_json_type_name(node->value));
+}
+
+void pin_reader_unknown_key(struct pin_reader *reader, const struct pin_json *node, const char *const *keys,
+                            size_t count) {
+    char key[64], hint[128] = "";
+    (void)pin_escape(key, sizeof(key), node->key, strlen(node->key));
+    const char *near = pin_name_suggest(keys, count, node->key);
+    if (near != NULL)
+        (void)snprintf(hint, sizeof(hint), "did you mean '%s'?", near);
+    pin_json_fault_key(reader->source, node, reader->found, near != NULL ? hint : NULL, "unknown key '%s'",
+                       key);
+}
+
+bool pin_reader_members(struct pin_reader *reader, const struct pin_json *node, const char *const *keys,
+                        size_t count, const struct pin_json **members) {
+    if (!json_is_object(node->value)) {
+        pin_reader_expected(reader, node, "an object");
+        return false;
+    }
+    bool good = true;
+    memset(members, 0, count * sizeof(*members));
+    for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
+        int index = pin_name_find(keys, count, child->key);
+        if (index < 0)
+            pin_reader_unknown_key(reader, child, keys, count);
+        else
+            members[index] = child;
+        good = good && index >= 0 && child->value != NULL;
+    }
+    return good;
+}
+
+static void unknown_field(struct pin_reader *reader, const struct pin_json *node,
+                          const struct pin_field_object *object) {
+    const char *keys[24];
+    size_t count = 0;
+    for (; count < object->count && count < PIN_COUNT(keys); count++)
+        keys[count] = object->rows[count].key;
+    pin_reader_unknown_key(reader, node, keys, count);
+}
+
+static const struct pin_field_row *row_of(const struct pin_field_object *object, const char *key) {
+    for (size_t i = 0; i < object->count; i++)
+        if (strcmp(object->rows[i].key, key) == 0)
+            return &object->rows[i];
+    return NULL;
+}
+
+static void apply_object(struct pin_reader *reader, const struct pin_json *node,
+                         const struct pin_field_object *object);
+
+static void apply_field(struct pin_reader *reader, const struct pin_json *node,
+                        const struct pin_field_row *row) {
+    switch (row->type) {
+    case PIN_TYPE_OBJECT: apply_object(reader, node, row->object); return;
+    case PIN_TYPE_EXTENDS: return; /* read before */
+    case PIN_TYPE_VARIABLES: pin_reader_variables(reader, node, row); return;
+    case PIN_TYPE_SET32:
+    case PIN_TYPE_SET64:
+    case PIN_TYPE_STRINGS:
+    case PIN_TYPE_IMAGES:
+    case PIN_TYPE_MOUNTS:
+    case PIN_TYPE_EGRESS:
+    case PIN_TYPE_DENY:
+    case PIN_TYPE_SYSCALLS: pin_reader_list(reader, node, row); return;
+    case PIN_TYPE_VERSION:
+    case PIN_TYPE_NAME:
+    case PIN_TYPE_TEXT:
+    case PIN_TYPE_SIZE:
+    case PIN_TYPE_TIME:
+    case PIN_TYPE_COUNT:
+    case PIN_TYPE_ID:
+    case PIN_TYPE_CPUS:
+    case PIN_TYPE_FLAG:
+    case PIN_TYPE_CHOICE:
+    case PIN_TYPE_WORD: pin_reader_value(reader, node, row); return;
+    }
+}
+
+static void apply_object(struct pin_reader *reader, const struct pin_json *node,
+                         const struct pin_field_object *object) {
+    if (!json_is_object(node->value)) {
+        pin_reader_expected(reader, node, "an object");
+        return;
+    }
+    for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
+        const struct pin_field_row *row = row_of(object, child->key);
+        if (row == NULL)
+            unknown_field(reader, child, object);
+        else if (child->value != NULL)
+            apply_field(reader, child, row);
+    }
+}
+
+void pin_reader_apply(struct pin_reader *reader) {
+    const struct pin_json *root = reader->source->root;
+    if (json_is_object(root->value) && json_object_get(root->value, "pinfold") == NULL)
+        pin_json_fault(reader->source, root, reader->found, "start with {\"pinfold\": 1, ...",
+                       "the key 'pinfold' is missing");
+    apply_object(reader, root, &pin_policy_fields);
+}

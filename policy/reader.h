@@ -1,0 +1,57 @@
+/* reader.h: inside the policy reader: one file's values laid over a policy.
+ *
+ * The file is known to be JSON. Faults go to `found`; a value with a fault leaves the policy as it was.
+ */
+#pragma once
+
+#include "policy/fields.h"
+#include "policy/json_source.h"
+
+struct pin_reader {
+    struct pin_policy *policy;
+    const struct pin_json_source *source; /* its `file` lives in the policy's arena */
+    struct pin_findings *found;
+    bool site; /* the file is a site's: "*" and "/" may name all there is */
+};
+
+/* Lays the whole file over the policy: reader.c. */
+void pin_reader_apply(struct pin_reader *reader);
+
+/* One value of a scalar field: reader_values.c. */
+void pin_reader_value(struct pin_reader *reader, const struct pin_json *node,
+                      const struct pin_field_row *row);
+
+/* A list or a set, with {"add": …, "remove": …}: reader_lists.c. */
+void pin_reader_list(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row);
+
+/* environment.set: reader_lists.c. */
+void pin_reader_variables(struct pin_reader *reader, const struct pin_json *node,
+                          const struct pin_field_row *row);
+
+/* One item of a list; false after a fault: reader_items.c. */
+bool pin_reader_image(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
+                      void *item);
+bool pin_reader_mount(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
+                      void *item);
+bool pin_reader_egress(struct pin_reader *reader, const struct pin_json *node,
+                       const struct pin_field_row *row, void *item);
+bool pin_reader_deny(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
+                     void *item);
+bool pin_reader_syscall(struct pin_reader *reader, const struct pin_json *node,
+                        const struct pin_field_row *row, void *item);
+
+/* The text of a string node, or NULL after a fault. */
+const char *pin_reader_string(struct pin_reader *reader, const struct pin_json *node);
+/* The index of the node's word, or -1 after a fault. */
+int pin_reader_word(struct pin_reader *reader, const struct pin_json *node, const char *const *words,
+                    size_t count);
+/* Says what is wrong with a node's type. */
+void pin_reader_expected(struct pin_reader *reader, const struct pin_json *node, const char *what);
+/* Says that a key isn't known, and which one is near. */
+void pin_reader_unknown_key(struct pin_reader *reader, const struct pin_json *node, const char *const *keys,
+                            size_t count);
+
+/* An object with few keys, such as an egress rule: `members[i]` becomes the node of keys[i] or NULL. False
+ * after a fault of the object or its keys. */
+bool pin_reader_members(struct pin_reader *reader, const struct pin_json *node, const char *const *keys,
+                        size_t count, const struct pin_json **members);

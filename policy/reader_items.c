@@ -1,0 +1,341 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "policy/checks.h"
+#include "policy/egress_rule.h"
+#include "policy/host_name.h"
+#include "policy/reader.h"
+#include "policy/words.h"
+
+static bool refuse(struct pin_reader *reader, const struct pin_json *node, const char *why) {
+    char shown[96];
+    const char *text = json_string_value(node->value);
+    (void)pin_escape(shown, sizeof(shown), text, strlen(text));
+    pin_json_fault(reader->source, node, reader->found, NULL, "'%s': %s", shown, why);
+    return false;
+}
+
+static bool missing(struct pin_reader *reader, const struct pin_json *node, const char *key) {
+    pin_json_fault(reader->source, node, reader->found, NULL, "the key '%s' is missing", key);
+    return false;
+}
+
+static bool fault_from(struct pin_reader *reader, const struct pin_json *node, const struct pin_error *err) {
+    pin_json_fault(reader->source, node, reader->found, err->hint[0] != '\0' ? err->hint : NULL, "%s",
+                   err->message);
+    return false;
+}
+
+static bool read_checked(struct pin_reader *reader, const struct pin_json *node, pin_string_check *check,
+                         const char **to) {
+    const char *text = pin_reader_string(reader, node);
+    if (text == NULL)
+        return false;
+    const char *why = check(text, reader->site);
+    if (why != NULL)
+        return refuse(reader, node, why);
+    *to = pin_arena_strdup(&reader->policy->arena, text);
+    return true;
+}
+
+/* --- images --- */
+
+static const char *check_digest(const char *text, bool site) {
+    (void)site;
+    bool good =
+        strncmp(text, "sha256:", 7) == 0 && strlen(text) == 71 && strspn(text + 7, "0123456789abcdef") == 64;
+    return good ? NULL : "a digest is 'sha256:' and 64 lower-case hexadecimal digits";
+}
+
+static const char *check_key_file(const char *text, bool site) {
+    (void)site;
+    return pin_is_plain_path(text) ? NULL : "the file of a key is an absolute path";
+}
+
+static bool read_keys(struct pin_reader *reader, const struct pin_json *node, struct pin_strings *keys) {
+    if (!json_is_array(node->value)) {
+        pin_reader_expected(reader, node, "a list of files");
+        return false;
+    }
+    bool good = true;
+    for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
+        struct pin_string *key =
+            pin_arena_grow(&reader->policy->arena, &keys->items, &keys->count, sizeof(*key));
+        key->place = pin_json_place(reader->source, child);
+        good = read_checked(reader, child, check_key_file, &key->text) && good;
+    }
+    return good;
+}
+
+static bool read_image_object(struct pin_reader *reader, const struct pin_json *node,
+                              struct pin_image_rule *image) {
+    enum { PATTERN, DIGEST, REQUIRE, KEYS, COUNT };
+    static const char *const keys[COUNT] = {"pattern", "digest", "require_signature", "keys"};
+    const struct pin_json *member[COUNT];
+    if (!pin_reader_members(reader, node, keys, COUNT, member))
+        return false;
+    if ((member[PATTERN] == NULL) == (member[DIGEST] == NULL)) {
+        pin_json_fault(reader->source, node, reader->found, NULL,
+                       "an image is named by either 'pattern' or 'digest'");
+        return false;
+    }
+    bool good = member[PATTERN] != NULL
+                    ? read_checked(reader, member[PATTERN], pin_check_image, &image->pattern)
+                    : read_checked(reader, member[DIGEST], check_digest, &image->pattern);
+    if (member[REQUIRE] != NULL && !json_is_boolean(member[REQUIRE]->value)) {
+        pin_reader_expected(reader, member[REQUIRE], "true or false");
+        return false;
+    }
+    image->require_signature = member[REQUIRE] != NULL && json_is_true(member[REQUIRE]->value);
+    if (member[KEYS] != NULL)
+        good = read_keys(reader, member[KEYS], &image->keys) && good;
+    if (good && image->require_signature != (image->keys.count > 0)) {
+        pin_json_fault(reader->source, node, reader->found, NULL,
+                       "'require_signature' and 'keys' only make sense together");
+        return false;
+    }
+    return good;
+}
+
+bool pin_reader_image(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
+                      void *item) {
+    (void)row;
+    struct pin_image_rule *image = item;
+    image->place = pin_json_place(reader->source, node);
+    if (json_is_string(node->value))
+        return read_checked(reader, node, pin_check_image, &image->pattern);
+    return read_image_object(reader, node, image);
+}
+
+/* --- mounts --- */
+
+bool pin_reader_mount(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
+                      void *item) {
+    (void)row;
+    enum { SOURCE, TARGET, ACCESS, COUNT };
+    static const char *const keys[COUNT] = {"source", "target", "access"};
+    static const char *const words[] = {[PIN_ACCESS_READ] = "read-only", [PIN_ACCESS_WRITE] = "read-write"};
+    const struct pin_json *member[COUNT];
+    struct pin_mount_rule *mount = item;
+    if (!pin_reader_members(reader, node, keys, COUNT, member))
+        return false;
+    for (size_t i = SOURCE; i <= TARGET; i++)
+        if (member[i] == NULL)
+            return missing(reader, node, keys[i]);
+    int access = PIN_ACCESS_READ;
+    bool good = read_checked(reader, member[SOURCE], pin_check_mount_source, &mount->source);
+    good = read_checked(reader, member[TARGET], pin_check_mount_target, &mount->target) && good;
+    if (member[ACCESS] != NULL)
+        access = pin_reader_string(reader, member[ACCESS]) == NULL
+                     ? -1
+                     : pin_name_find(words, PIN_COUNT(words), json_string_value(member[ACCESS]->value));
+    if (access < 0 && json_is_string(member[ACCESS]->value))
+        (void)refuse(reader, member[ACCESS], "a mount's access is 'read-only' or 'read-write'");
+    if (!good || access < 0)
+        return false;
+    mount->access = (enum pin_access)access;
+    mount->place = pin_json_place(reader->source, node);
+    return true;
+}
+
+/* --- network.egress, network.deny --- */
+
+static bool read_port(struct pin_reader *reader, const struct pin_json *node, struct pin_port_range *range) {
+    json_int_t port = json_integer_value(node->value);
+    if (json_is_integer(node->value) && port >= 1 && port <= UINT16_MAX) {
+        *range = (struct pin_port_range){(uint16_t)port, (uint16_t)port};
+        return true;
+    }
+    if (json_is_string(node->value) && strchr(json_string_value(node->value), '-') != NULL &&
+        pin_ports_parse(json_string_value(node->value), range))
+        return true;
+    pin_json_fault(reader->source, node, reader->found, NULL,
+                   "a port is a number from 1 to 65535, or a range such as \"8000-8100\"");
+    return false;
+}
+
+static bool read_ports(struct pin_reader *reader, const struct pin_json *node, struct pin_egress_rule *rule) {
+    if (!json_is_array(node->value) || node->count == 0) {
+        if (json_is_array(node->value))
+            pin_json_fault(reader->source, node, reader->found, NULL, "the list of ports is empty");
+        else
+            pin_reader_expected(reader, node, "a list of ports");
+        return false;
+    }
+    bool good = true;
+    for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
+        struct pin_port_range *range =
+            pin_arena_grow(&reader->policy->arena, &rule->ports, &rule->port_count, sizeof(*range));
+        good = read_port(reader, child, range) && good;
+    }
+    rule->port_count = pin_ports_normalise(rule->ports, rule->port_count);
+    return good;
+}
+
+static bool read_host(struct pin_reader *reader, const struct pin_json *node, struct pin_egress_rule *rule) {
+    char canonical[PIN_HOST_MAX + 2];
+    struct pin_error err = {0};
+    const char *text = pin_reader_string(reader, node);
+    if (text == NULL)
+        return false;
+    if (reader->site && strcmp(text, "*") == 0)
+        memcpy(canonical, "*", 2);
+    else if (!pin_host_pattern(text, canonical, &err))
+        return fault_from(reader, node, &err);
+    rule->host = pin_arena_strdup(&reader->policy->arena, canonical);
+    return true;
+}
+
+static bool read_cidr(struct pin_reader *reader, const struct pin_json *node, struct pin_egress_rule *rule) {
+    struct pin_error err = {0};
+    const char *text = pin_reader_string(reader, node);
+    if (text == NULL)
+        return false;
+    return pin_cidr_parse(text, rule->address, &rule->prefix, &err) || fault_from(reader, node, &err);
+}
+
+static struct pin_port_range *all_ports(struct pin_reader *reader) {
+    static const struct pin_port_range all = {1, UINT16_MAX};
+    return pin_arena_memdup(&reader->policy->arena, &all, sizeof(all));
+}
+
+/* A rule's destination and ports; `ports` may be NULL, for all of them. */
+static bool read_destination(struct pin_reader *reader, const struct pin_json *node,
+                             const struct pin_json *host, const struct pin_json *cidr,
+                             const struct pin_json *ports, struct pin_egress_rule *rule) {
+    if ((host == NULL) == (cidr == NULL)) {
+        pin_json_fault(reader->source, node, reader->found, NULL,
+                       "a destination is named by either 'host' or 'cidr'");
+        return false;
+    }
+    bool good = host != NULL ? read_host(reader, host, rule) : read_cidr(reader, cidr, rule);
+    rule->place = pin_json_place(reader->source, node);
+    if (ports != NULL)
+        return read_ports(reader, ports, rule) && good;
+    rule->ports = all_ports(reader);
+    rule->port_count = 1;
+    return good;
+}
+
+bool pin_reader_egress(struct pin_reader *reader, const struct pin_json *node,
+                       const struct pin_field_row *row, void *item) {
+    (void)row;
+    enum { HOST, CIDR, PORTS, PROTOCOL, COUNT };
+    static const char *const keys[COUNT] = {"host", "cidr", "ports", "protocol"};
+    const struct pin_json *member[COUNT];
+    struct pin_egress_rule *rule = item;
+    if (!pin_reader_members(reader, node, keys, COUNT, member))
+        return false;
+    if (member[PORTS] == NULL)
+        return missing(reader, node, "ports");
+    bool good = read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], rule);
+    int protocol = member[PROTOCOL] == NULL
+                       ? PIN_PROTOCOL_TCP
+                       : pin_reader_word(reader, member[PROTOCOL], pin_protocol_words, PIN_PROTOCOL_COUNT);
+    rule->protocol = (enum pin_protocol)protocol;
+    return good && protocol >= 0;
+}
+
+/* A refusal holds for both protocols. */
+bool pin_reader_deny(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
+                     void *item) {
+    (void)row;
+    enum { HOST, CIDR, PORTS, COUNT };
+    static const char *const keys[COUNT] = {"host", "cidr", "ports"};
+    const struct pin_json *member[COUNT];
+    return pin_reader_members(reader, node, keys, COUNT, member) &&
+           read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], item);
+}
+
+/* --- syscalls.allow, syscalls.deny --- */
+
+/* 0 to 2^63-1 as a number; "0x…" up to 64 bits. */
+static bool read_word64(struct pin_reader *reader, const struct pin_json *node, uint64_t *value) {
+    if (json_is_integer(node->value) && json_integer_value(node->value) >= 0) {
+        *value = (uint64_t)json_integer_value(node->value);
+        return true;
+    }
+    const char *text = json_is_string(node->value) ? json_string_value(node->value) : "";
+    size_t length = strlen(text);
+    if (length > 2 && length <= 18 && strncmp(text, "0x", 2) == 0 &&
+        strspn(text + 2, "0123456789abcdefABCDEF") == length - 2) {
+        *value = strtoull(text + 2, NULL, 16);
+        return true;
+    }
+    pin_json_fault(reader->source, node, reader->found, NULL,
+                   "expected a whole number, or hexadecimal digits such as \"0x40000000\"");
+    return false;
+}
+
+static bool read_arg(struct pin_reader *reader, const struct pin_json *node, struct pin_filter_arg *arg) {
+    enum { INDEX, OP, VALUE, MASK, COUNT };
+    static const char *const keys[COUNT] = {"index", "op", "value", "mask"};
+    const struct pin_json *member[COUNT];
+    if (!pin_reader_members(reader, node, keys, COUNT, member))
+        return false;
+    for (size_t i = INDEX; i <= VALUE; i++)
+        if (member[i] == NULL)
+            return missing(reader, node, keys[i]);
+    uint64_t index = 0;
+    int op = pin_reader_word(reader, member[OP], pin_op_words, PIN_FILTER_OP_COUNT);
+    bool good = read_word64(reader, member[INDEX], &index) && read_word64(reader, member[VALUE], &arg->value);
+    if (good && (index > 5 || !json_is_integer(member[INDEX]->value))) {
+        pin_json_fault(reader->source, member[INDEX], reader->found, NULL,
+                       "the index of an argument is a number from 0 to 5");
+        return false;
+    }
+    if (!good || op < 0)
+        return false;
+    arg->index = (uint8_t)index;
+    arg->op = (enum pin_filter_op)op;
+    if ((arg->op == PIN_FILTER_MASKED_EQ) != (member[MASK] != NULL)) {
+        pin_json_fault(reader->source, node, reader->found, NULL,
+                       "'mask' stands with the comparison 'masked_eq' and with no other");
+        return false;
+    }
+    return member[MASK] == NULL || read_word64(reader, member[MASK], &arg->mask);
+}
+
+static bool read_args(struct pin_reader *reader, const struct pin_json *node,
+                      struct pin_syscall_entry *entry) {
+    if (!json_is_array(node->value)) {
+        pin_reader_expected(reader, node, "a list of comparisons");
+        return false;
+    }
+    if (node->count > PIN_FILTER_ARGS_MAX) {
+        pin_json_fault(reader->source, node, reader->found, NULL, "a call has at most 6 comparisons");
+        return false;
+    }
+    bool good = true;
+    for (const struct pin_json *child = node->first; child != NULL; child = child->next)
+        good = read_arg(reader, child, &entry->args[entry->arg_count++]) && good;
+    if (good && entry->arg_count > 0 && entry->name != NULL && entry->name[0] == '@') {
+        pin_json_fault(reader->source, node, reader->found, "name the calls",
+                       "the calls of a group have no argument in common");
+        return false;
+    }
+    return good;
+}
+
+bool pin_reader_syscall(struct pin_reader *reader, const struct pin_json *node,
+                        const struct pin_field_row *row, void *item) {
+    (void)row;
+    enum { NAME, ARGS, COUNT };
+    static const char *const keys[COUNT] = {"name", "args"};
+    const struct pin_json *member[COUNT];
+    struct pin_syscall_entry *entry = item;
+    entry->place = pin_json_place(reader->source, node);
+    if (json_is_string(node->value))
+        return read_checked(reader, node, pin_check_syscall, &entry->name);
+    if (!pin_reader_members(reader, node, keys, COUNT, member))
+        return false;
+    if (member[NAME] == NULL)
+        return missing(reader, node, keys[NAME]);
+    bool good = read_checked(reader, member[NAME], pin_check_syscall, &entry->name);
+    if (member[ARGS] != NULL)
+        good = read_args(reader, member[ARGS], entry) && good;
+    return good;
+}
