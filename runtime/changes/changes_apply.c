@@ -1,0 +1,164 @@
+#include "runtime/changes/changes.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "runtime/changes/walk.h"
+#include "runtime/state/tree.h"
+
+struct merge {
+    const struct pin_changes_owner *owner;
+    size_t *skipped;
+};
+
+#define PERMISSIONS 0777u /* set-id and sticky bits from inside mean nothing outside */
+
+static bool fail_at(struct pin_error *err, const char *name) {
+    int cause = errno;
+    char escaped[128];
+    (void)pin_escape(escaped, sizeof(escaped), name, strlen(name));
+    errno = cause;
+    return pin_fail_errno(err, "merge '%s'", escaped);
+}
+
+static bool give(const struct merge *merge, int fd) {
+    return !merge->owner->set || fchown(fd, merge->owner->uid, merge->owner->gid) == 0;
+}
+
+static bool copy_bytes(int from, int to, off_t size) {
+    for (off_t left = size; left > 0;) {
+        ssize_t moved = sendfile(to, from, NULL, (size_t)left);
+        if (moved < 0 && errno == EINTR)
+            continue;
+        if (moved < 0)
+            return false;
+        if (moved == 0)
+            break;
+        left -= moved;
+    }
+    return true;
+}
+
+/* A name that nobody else uses, so that the rename replaces the old file in one step. */
+static void temporary_name(char name[32]) {
+    static unsigned counter;
+    (void)snprintf(name, 32, ".pinfold-%d-%u", (int)getpid(), counter++);
+}
+
+/* Renames over what is there; a folder in the way is removed first. */
+static bool put_in_place(int target, const char *temporary, const char *name, struct pin_error *err) {
+    struct stat st;
+    if (fstatat(target, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+        !pin_tree_remove(target, name, err))
+        return false;
+    if (renameat(target, temporary, target, name) == 0)
+        return true;
+    (void)fail_at(err, name);
+    (void)unlinkat(target, temporary, 0);
+    return false;
+}
+
+static bool merge_file(const struct merge *merge, int upper, int target, const char *name,
+                       const struct stat *st, struct pin_error *err) {
+    char temporary[32];
+    temporary_name(temporary);
+    PIN_CLOSE int from = openat(upper, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    PIN_CLOSE int to =
+        from < 0 ? -1 : openat(target, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (to < 0)
+        return fail_at(err, name);
+    if (!copy_bytes(from, to, st->st_size) || !give(merge, to) ||
+        fchmod(to, st->st_mode & PERMISSIONS) != 0) {
+        (void)fail_at(err, name);
+        (void)unlinkat(target, temporary, 0);
+        return false;
+    }
+    return put_in_place(target, temporary, name, err);
+}
+
+static bool merge_link(const struct merge *merge, int upper, int target, const char *name,
+                       struct pin_error *err) {
+    char points_to[PATH_MAX], temporary[32];
+    temporary_name(temporary);
+    ssize_t length = readlinkat(upper, name, points_to, sizeof(points_to) - 1);
+    if (length < 0)
+        return fail_at(err, name);
+    points_to[length] = '\0';
+    if (symlinkat(points_to, target, temporary) != 0)
+        return fail_at(err, name);
+    if (merge->owner->set &&
+        fchownat(target, temporary, merge->owner->uid, merge->owner->gid, AT_SYMLINK_NOFOLLOW) != 0)
+        return fail_at(err, name);
+    return put_in_place(target, temporary, name, err);
+}
+
+static bool merge_folder(const struct merge *merge, int upper, int target, struct pin_error *err);
+
+static bool merge_subfolder(const struct merge *merge, int upper, int target, const char *name,
+                            const struct stat *st, struct pin_error *err) {
+    struct stat before;
+    PIN_CLOSE int from = pin_open_folder(upper, name);
+    if (from < 0)
+        return fail_at(err, name);
+    bool exists = fstatat(target, name, &before, AT_SYMLINK_NOFOLLOW) == 0;
+    if (exists && (!S_ISDIR(before.st_mode) || pin_is_opaque(from))) {
+        if (!pin_tree_remove(target, name, err))
+            return false;
+        exists = false;
+    }
+    if (!exists && mkdirat(target, name, 0700) != 0)
+        return fail_at(err, name);
+    PIN_CLOSE int to = pin_open_folder(target, name);
+    if (to < 0 || (!exists && !give(merge, to)))
+        return fail_at(err, name);
+    if (!merge_folder(merge, from, to, err))
+        return false;
+    /* last: a folder without write permission could not have been filled */
+    return fchmod(to, st->st_mode & PERMISSIONS) == 0 || fail_at(err, name);
+}
+
+static bool merge_entry(const struct merge *merge, int upper, int target, const char *name,
+                        struct pin_error *err) {
+    struct stat st;
+    if (fstatat(upper, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return fail_at(err, name);
+    if (pin_is_whiteout(&st))
+        return pin_tree_remove(target, name, err);
+    if (S_ISDIR(st.st_mode))
+        return merge_subfolder(merge, upper, target, name, &st, err);
+    if (S_ISREG(st.st_mode))
+        return merge_file(merge, upper, target, name, &st, err);
+    if (S_ISLNK(st.st_mode))
+        return merge_link(merge, upper, target, name, err);
+    (*merge->skipped)++;
+    return true;
+}
+
+static bool merge_folder(const struct merge *merge, int upper, int target, struct pin_error *err) {
+    int copy = fcntl(upper, F_DUPFD_CLOEXEC, 3);
+    DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
+    if (stream == NULL)
+        return pin_fail_errno(err, "read a changed directory");
+    rewinddir(stream);
+    bool ok = true;
+    const struct dirent *entry;
+    while (ok && (entry = readdir(stream)) != NULL)
+        ok = pin_is_dots(entry->d_name) || merge_entry(merge, upper, target, entry->d_name, err);
+    (void)closedir(stream);
+    return ok;
+}
+
+bool pin_changes_merge(int upper, int target, const struct pin_changes_owner *owner, size_t *skipped,
+                       struct pin_error *err) {
+    size_t passed_over = 0;
+    struct merge merge = {owner, &passed_over};
+    if (!merge_folder(&merge, upper, target, err))
+        return pin_wrap(err, "make the changes of the workspace");
+    *skipped = passed_over;
+    return true;
+}
