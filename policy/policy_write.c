@@ -311,6 +311,22 @@ static const struct pin_place *place_of(const struct pin_field_row *row, const v
     }
 }
 
+char *pin_policy_value_text(struct pin_arena *arena, const struct pin_policy *policy, enum pin_field field) {
+    PIN_BUFFER struct pin_buffer text = {0};
+    struct writer writer = {policy, &text, arena, false};
+    write_value(&writer, pin_field_row(field));
+    return pin_arena_strndup(arena, text.data, text.size);
+}
+
+char *pin_policy_item_text(struct pin_arena *arena, enum pin_field field, const void *item) {
+    struct writer writer = {.arena = arena};
+    return text_of(&writer, pin_field_row(field), item);
+}
+
+const struct pin_place *pin_policy_item_place(enum pin_field field, const void *item) {
+    return place_of(pin_field_row(field), item);
+}
+
 struct visit {
     struct writer writer;
     pin_grant_visitor *call;
@@ -354,12 +370,9 @@ static void visit_capabilities(struct visit *visit) {
 }
 
 static void visit_value(struct visit *visit, const struct pin_field_row *row) {
-    PIN_BUFFER struct pin_buffer value = {0};
-    struct writer writer = visit->writer;
-    writer.to = &value;
-    write_value(&writer, row);
-    visit->call(visit->context, pin_field_pointer(row->field), value.data,
-                &visit->writer.policy->places[row->field]);
+    const struct pin_policy *policy = visit->writer.policy;
+    visit->call(visit->context, pin_field_pointer(row->field),
+                pin_policy_value_text(visit->writer.arena, policy, row->field), &policy->places[row->field]);
 }
 
 static void visit_row(struct visit *visit, const struct pin_field_row *row) {

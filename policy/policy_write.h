@@ -16,6 +16,11 @@ void pin_policy_write_canonical(const struct pin_policy *policy, struct pin_buff
 /* The same for people: with name and description, indented, items in the order in which they were given. */
 void pin_policy_write(const struct pin_policy *policy, struct pin_buffer *to);
 
+/* The value of a field, or one item of a list of it, as JSON; in the arena. */
+char *pin_policy_value_text(struct pin_arena *arena, const struct pin_policy *policy, enum pin_field field);
+char *pin_policy_item_text(struct pin_arena *arena, enum pin_field field, const void *item);
+const struct pin_place *pin_policy_item_place(enum pin_field field, const void *item);
+
 /* One grant or limit of the effective policy: its JSON pointer ("/network/egress/2"), its value as JSON, and
  * the place that gave it. */
 typedef void pin_grant_visitor(void *context, const char *pointer, const char *value,

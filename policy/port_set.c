@@ -33,3 +33,12 @@ struct pin_port_set pin_port_set_minus(struct pin_arena *arena, const struct pin
     }
     return left;
 }
+
+struct pin_port_set pin_port_set_given(struct pin_arena *arena, const struct pin_egress_rule *rules,
+                                       size_t count, const struct pin_egress_rule *rule) {
+    struct pin_port_set given = {0};
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].protocol == rule->protocol && pin_egress_covers_target(&rules[i], rule))
+            pin_port_set_add(arena, &given, rules[i].ports, rules[i].port_count);
+    return given;
+}

@@ -12,6 +12,9 @@ struct pin_port_set {
 /* Adds the ranges of a rule. */
 void pin_port_set_add(struct pin_arena *arena, struct pin_port_set *set, const struct pin_port_range *ranges,
                       size_t count);
+/* The ports that the rules of a list give to what `rule` names. */
+struct pin_port_set pin_port_set_given(struct pin_arena *arena, const struct pin_egress_rule *rules,
+                                       size_t count, const struct pin_egress_rule *rule);
 /* What is in `a` and not in `b`. */
 struct pin_port_set pin_port_set_minus(struct pin_arena *arena, const struct pin_port_set *a,
                                        const struct pin_port_set *b);
