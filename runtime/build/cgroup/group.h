@@ -1,0 +1,44 @@
+/* group.h: what a struct pin_cgroup is made of; for this folder alone. */
+#pragma once
+
+#include "runtime/build/cgroup/cgroup.h"
+
+#define PIN_CGROUP_FULL (2 * PIN_CGROUP_PATH)
+
+struct pin_cgroup_dir {
+    int fd; /* O_PATH */
+    bool v2;
+    uint32_t controllers;
+    char base[PIN_CGROUP_PATH]; /* absolute on the host */
+};
+
+struct pin_cgroup {
+    char path[PIN_CGROUP_PATH]; /* below each base */
+    bool shared_parent;         /* the folder of the groups stays: it is used again at once */
+    bool swap;                  /* the host has swap space */
+    size_t count;
+    struct pin_cgroup_dir dirs[PIN_CGROUP_HIERARCHIES];
+    int8_t where[PIN_CGROUP_CONTROLLER_COUNT]; /* index of the directory, or -1 */
+    int8_t unified;
+    int oom_fd, oom_counter; /* what the caller polls, and the file that counts; -1 */
+    uint64_t oom_seen;
+};
+
+/* A group without directories. NULL on failure. */
+struct pin_cgroup *pin_cgroup_new(const struct pin_cgroup_facts *facts, const char *path,
+                                  struct pin_error *err);
+
+/* Opens the group's directory in the hierarchy, and adds it; false with errno. */
+bool pin_cgroup_open_dir(struct pin_cgroup *group, const struct pin_cgroup_hierarchy *hierarchy);
+
+/* The path of the group below a base. */
+void pin_cgroup_full_path(const struct pin_cgroup *group, const char *base, char full[PIN_CGROUP_FULL]);
+
+/* The directory of a controller, or NULL. */
+const struct pin_cgroup_dir *pin_cgroup_dir_of(const struct pin_cgroup *group,
+                                               enum pin_cgroup_controller controller);
+
+/* Calls `each` for the base and for every directory between it and the group; stops at the first false. */
+typedef bool pin_cgroup_each_level(void *context, const char *directory);
+bool pin_cgroup_walk_levels(const struct pin_cgroup *group, const char *base, pin_cgroup_each_level *each,
+                            void *context);

@@ -1,0 +1,1 @@
+pin_unit_test(test_cgroup_live LIBRARIES pin_cgroup)
