@@ -2,10 +2,13 @@
  *
  * The same form for what a policy resolves to, for `linux.seccomp` of an OCI bundle, for the compiler and for
  * the auditor. Rules for one call with the same action are alternatives (any of them matches); the
- * comparisons of one rule must all hold. Where no rule of a call matches, the default counts. The first match
- * in the order of severity kill > trap > errno > trace > log > allow would be seccomp(2)'s; rules of one call
- * must therefore not overlap with different actions, and pin_filter_check() refuses a filter in which they
- * do. Names are libseccomp's. Source: OCI runtime-spec 1.2 config-linux.md "Seccomp"; seccomp(2).
+ * comparisons of one rule must all hold, and no two of them look at the same argument. Where no rule of a
+ * call matches, the default counts, with one exception: where the default denies (an errno other than ENOSYS,
+ * trap, kill), a number that pin_filter_knows() not answers ENOSYS, so that a program that tries a newer call
+ * falls back to an older one; runc does the same. The first match in the order of severity kill > trap >
+ * errno > trace > log > allow would be seccomp(2)'s; rules of one call must therefore not overlap with
+ * different actions, and pin_filter_check() refuses a filter in which they do. Names are libseccomp's.
+ * Source: OCI runtime-spec 1.2 config-linux.md "Seccomp"; seccomp(2).
  */
 #pragma once
 
@@ -80,6 +83,30 @@ const char *pin_filter_op_name(enum pin_filter_op op);
 int pin_filter_op_find(const char *name);
 const char *pin_arch_name(enum pin_arch arch);
 
-/* Findings for rules that contradict each other, repeat the default, or compare an argument that doesn't
- * exist. */
+/* Findings for rules that contradict each other, repeat the default, compare an argument that doesn't exist
+ * or the same one twice, can never match, or give an errno that the kernel would cut. */
 void pin_filter_check(const struct pin_filter *filter, struct pin_findings *found);
+
+/* One order for all filters that mean the same: by name, then arguments, without repeated rules. */
+void pin_filter_sort(struct pin_filter *filter);
+
+/* Whether the filter speaks about the number at all: a kernel of Linux 6.1 has the call, or a rule names it.
+ */
+bool pin_filter_knows(const struct pin_filter *filter, enum pin_arch arch, uint32_t number);
+
+/* Whether unknown numbers answer ENOSYS (see above) rather than the default. */
+bool pin_filter_hides_unknown(const struct pin_filter *filter);
+
+struct pin_filter_verdict {
+    enum pin_filter_action action;
+    uint16_t error;
+    const struct pin_filter_rule *rule; /* that gave it; NULL: the default, or an unknown number */
+};
+
+/* What the filter says of a call of an architecture that it lists. Pure and total: enforcement is verified
+ * against it, and `policy why` and `policy test` answer by it. */
+struct pin_filter_verdict pin_filter_judge(const struct pin_filter *filter, enum pin_arch arch,
+                                           uint32_t number, const uint64_t args[PIN_FILTER_ARGS_MAX]);
+
+/* Whether all comparisons of the rule hold. */
+bool pin_filter_rule_matches(const struct pin_filter_rule *rule, const uint64_t args[PIN_FILTER_ARGS_MAX]);

@@ -1,0 +1,209 @@
+#include "policy/syscalls_guard.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <asm/termbits.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <linux/netlink.h>
+#include <linux/sched.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+
+#include "base/names.h"
+
+#define BITS(at, bits, is)                                                                                   \
+    { .index = (at), .op = PIN_FILTER_MASKED_EQ, .mask = (bits), .value = (is) }
+#define IS(at, is) BITS(at, UINT32_MAX, (uint32_t)(is))
+#define CASE1(a)                                                                                             \
+    {                                                                                                        \
+        1, {                                                                                                 \
+            a                                                                                                \
+        }                                                                                                    \
+    }
+#define CASE2(a, b)                                                                                          \
+    {                                                                                                        \
+        2, {                                                                                                 \
+            a, b                                                                                             \
+        }                                                                                                    \
+    }
+#define CASE3(a, b, c)                                                                                       \
+    {                                                                                                        \
+        3, {                                                                                                 \
+            a, b, c                                                                                          \
+        }                                                                                                    \
+    }
+
+/* S_ISUID | S_ISGID */
+#define SET_ID 06000
+#define CLEAN_MODE(at) CASE1(BITS(at, SET_ID, 0))
+/* Without either of these, open(2) doesn't look at the mode, and the register holds anything. */
+#define CREATES (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))
+#define KIND 0xf /* SOCK_TYPE_MASK of linux/net.h: what is left of a type without its flags */
+#define NEW_NAMESPACE                                                                                        \
+    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |            \
+     CLONE_NEWNET | CLONE_NEWTIME)
+#define NODE(at, type) CASE1(BITS(at, S_IFMT | SET_ID, type))
+
+static const struct pin_guard_case clone_cases[] = {CASE1(BITS(0, NEW_NAMESPACE, 0))};
+static const struct pin_guard_case mode_1[] = {CLEAN_MODE(1)};
+static const struct pin_guard_case mode_2[] = {CLEAN_MODE(2)};
+static const struct pin_guard_case open_cases[] = {CASE1(BITS(1, CREATES, 0)), CLEAN_MODE(2)};
+static const struct pin_guard_case openat_cases[] = {CASE1(BITS(2, CREATES, 0)), CLEAN_MODE(3)};
+static const struct pin_guard_case mknod_cases[] = {NODE(1, 0), NODE(1, S_IFREG), NODE(1, S_IFIFO),
+                                                    NODE(1, S_IFSOCK)};
+static const struct pin_guard_case mknodat_cases[] = {NODE(2, 0), NODE(2, S_IFREG), NODE(2, S_IFIFO),
+                                                      NODE(2, S_IFSOCK)};
+
+#define SOCKET(family, type, protocol) CASE3(IS(0, family), BITS(1, KIND, type), IS(2, protocol))
+static const struct pin_guard_case socket_cases[] = {
+    SOCKET(AF_UNIX, SOCK_STREAM, 0),
+    SOCKET(AF_UNIX, SOCK_DGRAM, 0),
+    SOCKET(AF_UNIX, SOCK_SEQPACKET, 0),
+    SOCKET(AF_INET, SOCK_STREAM, 0),
+    SOCKET(AF_INET, SOCK_STREAM, IPPROTO_TCP),
+    SOCKET(AF_INET, SOCK_DGRAM, 0),
+    SOCKET(AF_INET, SOCK_DGRAM, IPPROTO_UDP),
+    SOCKET(AF_INET6, SOCK_STREAM, 0),
+    SOCKET(AF_INET6, SOCK_STREAM, IPPROTO_TCP),
+    SOCKET(AF_INET6, SOCK_DGRAM, 0),
+    SOCKET(AF_INET6, SOCK_DGRAM, IPPROTO_UDP),
+    SOCKET(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE), /* getaddrinfo and getifaddrs ask it */
+    SOCKET(AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE),
+};
+static const struct pin_guard_case socketpair_cases[] = {
+    SOCKET(AF_UNIX, SOCK_STREAM, 0),
+    SOCKET(AF_UNIX, SOCK_DGRAM, 0),
+    SOCKET(AF_UNIX, SOCK_SEQPACKET, 0),
+};
+static const struct pin_guard_case oci_socket_cases[] = {
+    CASE1(IS(0, AF_UNIX)),    CASE1(IS(0, AF_INET)),   CASE1(IS(0, AF_INET6)),
+    CASE1(IS(0, AF_NETLINK)), CASE1(IS(0, AF_PACKET)),
+};
+
+#define COMMAND(is) CASE1(IS(1, is))
+static const struct pin_guard_case ioctl_cases[] = {
+    COMMAND(TCGETS),         COMMAND(TCSETS),         COMMAND(TCSETSW),         COMMAND(TCSETSF),
+    COMMAND(TCGETS2),        COMMAND(TCSETS2),        COMMAND(TCSETSW2),        COMMAND(TCSETSF2),
+    COMMAND(TCGETA),         COMMAND(TCSBRK),         COMMAND(TCSBRKP),         COMMAND(TCXONC),
+    COMMAND(TCFLSH),         COMMAND(TIOCSCTTY),      COMMAND(TIOCNOTTY),       COMMAND(TIOCGPGRP),
+    COMMAND(TIOCSPGRP),      COMMAND(TIOCGSID),       COMMAND(TIOCOUTQ),        COMMAND(TIOCGWINSZ),
+    COMMAND(TIOCSWINSZ),     COMMAND(TIOCGPTN),       COMMAND(TIOCSPTLCK),      COMMAND(TIOCGPTLCK),
+    COMMAND(TIOCGPTPEER),    COMMAND(TIOCPKT),        COMMAND(FIONREAD),        COMMAND(FIONBIO),
+    COMMAND(FIONCLEX),       COMMAND(FIOCLEX),        COMMAND(FIOASYNC),        COMMAND(FICLONE),
+    COMMAND(FICLONERANGE),   COMMAND(FS_IOC_FIEMAP),  COMMAND(FS_IOC_GETFLAGS), COMMAND(SIOCATMARK),
+    COMMAND(SIOCGIFNAME),    COMMAND(SIOCGIFCONF),    COMMAND(SIOCGIFFLAGS),    COMMAND(SIOCGIFADDR),
+    COMMAND(SIOCGIFBRDADDR), COMMAND(SIOCGIFNETMASK), COMMAND(SIOCGIFMTU),      COMMAND(SIOCGIFHWADDR),
+    COMMAND(SIOCGIFINDEX),
+};
+static const struct pin_guard_case oci_ioctl_cases[] = {COMMAND(TIOCSTI), COMMAND(TIOCLINUX),
+                                                        COMMAND(TIOCSETD)};
+
+#define OPTION(is) CASE1(IS(0, is))
+static const struct pin_guard_case prctl_cases[] = {
+    OPTION(PR_SET_PDEATHSIG),    OPTION(PR_GET_PDEATHSIG),       OPTION(PR_GET_DUMPABLE),
+    OPTION(PR_SET_DUMPABLE),     OPTION(PR_GET_KEEPCAPS),        OPTION(PR_SET_NAME),
+    OPTION(PR_GET_NAME),         OPTION(PR_GET_SECCOMP),         OPTION(PR_CAPBSET_READ),
+    OPTION(PR_GET_TSC),          OPTION(PR_GET_SECUREBITS),      OPTION(PR_SET_TIMERSLACK),
+    OPTION(PR_GET_TIMERSLACK),   OPTION(PR_SET_CHILD_SUBREAPER), OPTION(PR_GET_CHILD_SUBREAPER),
+    OPTION(PR_SET_NO_NEW_PRIVS), OPTION(PR_GET_NO_NEW_PRIVS),    OPTION(PR_GET_TID_ADDRESS),
+    OPTION(PR_SET_THP_DISABLE),  OPTION(PR_GET_THP_DISABLE),     OPTION(PR_GET_SPECULATION_CTRL),
+};
+static const struct pin_guard_case personality_cases[] = {CASE1(IS(0, PER_LINUX)), CASE1(IS(0, UINT32_MAX))};
+static const struct pin_guard_case oci_personality_cases[] = {
+    CASE1(IS(0, PER_LINUX)),  CASE1(IS(0, PER_LINUX32)),
+    CASE1(IS(0, UNAME26)),    CASE1(IS(0, PER_LINUX32 | UNAME26)),
+    CASE1(IS(0, UINT32_MAX)),
+};
+static const struct pin_guard_case scheduler_cases[] = {CASE1(IS(1, SCHED_OTHER)), CASE1(IS(1, SCHED_BATCH)),
+                                                        CASE1(IS(1, SCHED_IDLE))};
+
+#define ONLY(name, list, why)                                                                                \
+    { name, false, list, PIN_COUNT(list), why }
+#define EXCEPT(name, list, why)                                                                              \
+    { name, true, list, PIN_COUNT(list), why }
+#define SET_ID_WHY                                                                                           \
+    "a set-id file that is made in a shared workspace would run with its maker's id for whoever starts it "  \
+    "on the host"
+
+static const struct pin_guard walled_guards[] = {
+    /* sorted by name */
+    ONLY("chmod", mode_1, SET_ID_WHY),
+    ONLY("clone", clone_cases, "new namespaces open the kernel's privileged code to unprivileged processes"),
+    ONLY("creat", mode_1, SET_ID_WHY),
+    ONLY("fchmod", mode_1, SET_ID_WHY),
+    ONLY("fchmodat", mode_2, SET_ID_WHY),
+    ONLY("ioctl", ioctl_cases,
+         "terminals, pipes, sockets and clones of files need a few commands; every driver behind a "
+         "descriptor has its own, and TIOCSTI, TIOCLINUX and TIOCSETD reach the terminal's other users"),
+    ONLY("mknod", mknod_cases, "a node may be a file, a fifo or a socket; " SET_ID_WHY),
+    ONLY("mknodat", mknodat_cases, "a node may be a file, a fifo or a socket; " SET_ID_WHY),
+    ONLY("open", open_cases, SET_ID_WHY),
+    ONLY("openat", openat_cases, SET_ID_WHY),
+    ONLY("personality", personality_cases, "other execution domains weaken address randomisation"),
+    ONLY("prctl", prctl_cases,
+         "a process may ask about itself and name itself; the other options change its tracer, its memory "
+         "map, its security bits or its filters"),
+    ONLY("sched_setscheduler", scheduler_cases, "real-time policies starve the host"),
+    ONLY("socket", socket_cases,
+         "other families, types and protocols reach rarely used kernel code, and some, like AF_VSOCK, leave "
+         "the network namespace"),
+    ONLY("socketpair", socketpair_cases, "only local pairs exist"),
+};
+
+static const struct pin_guard oci_guards[] = {
+    /* sorted by name */
+    ONLY("clone", clone_cases, "new namespaces open the kernel's privileged code to unprivileged processes"),
+    EXCEPT("ioctl", oci_ioctl_cases, "they type into, or take over, a terminal that others use"),
+    ONLY("personality", oci_personality_cases, "other execution domains weaken address randomisation"),
+    ONLY(
+        "socket", oci_socket_cases,
+        "other families reach rarely used kernel code, and some, like AF_VSOCK, leave the network namespace"),
+    ONLY("socketpair", socketpair_cases, "only local pairs exist"),
+};
+
+#define STARTS(bit)                                                                                          \
+    { "clone", BITS(0, bit, bit), "makes a new namespace" }
+static const struct pin_guard_never nevers[] = {
+    STARTS(CLONE_NEWNS),
+    STARTS(CLONE_NEWCGROUP),
+    STARTS(CLONE_NEWUTS),
+    STARTS(CLONE_NEWIPC),
+    STARTS(CLONE_NEWUSER),
+    STARTS(CLONE_NEWPID),
+    STARTS(CLONE_NEWNET),
+    STARTS(CLONE_NEWTIME),
+    {"ioctl",  IS(1, TIOCSTI),           "types into a terminal that others read"                   },
+    {"ioctl",  IS(1, TIOCLINUX),         "pastes into the host's console"                           },
+    {"ioctl",  IS(1, TIOCSETD),          "loads line disciplines into the kernel"                   },
+    {"socket", IS(0, AF_VSOCK),          "reaches the hypervisor past the network namespace"        },
+    {"prctl",  IS(0, PR_SET_MM),         "rewrites what the kernel tells about the process's memory"},
+    {"prctl",  IS(0, PR_SET_PTRACER),    "lets itself be traced by others"                          },
+    {"prctl",  IS(0, PR_SET_SECUREBITS), "changes how capabilities are gained"                      },
+};
+
+const struct pin_guard *pin_guards(bool walled, size_t *count) {
+    *count = walled ? PIN_COUNT(walled_guards) : PIN_COUNT(oci_guards);
+    return walled ? walled_guards : oci_guards;
+}
+
+const struct pin_guard *pin_guard_find(const char *call, bool walled) {
+    size_t count;
+    const struct pin_guard *guards = pin_guards(walled, &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(guards[i].call, call) == 0)
+            return &guards[i];
+    return NULL;
+}
+
+const struct pin_guard_never *pin_guard_nevers(size_t *count) {
+    *count = PIN_COUNT(nevers);
+    return nevers;
+}

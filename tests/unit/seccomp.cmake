@@ -1,0 +1,3 @@
+pin_unit_test(test_filter_profiles LIBRARIES pin_policy)
+pin_unit_test(test_filter_algebra LIBRARIES pin_policy)
+pin_unit_test(test_filter_tables LIBRARIES pin_policy)
