@@ -1,0 +1,2 @@
+pin_unit_test(test_plan LIBRARIES pin_plan pin_bundle pin_images pin_policy pin_base)
+pin_unit_test(test_changes LIBRARIES pin_changes pin_state pin_base pin::jansson)

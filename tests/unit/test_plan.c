@@ -1,0 +1,188 @@
+#include "tests/unit/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <linux/mount.h>
+#include <sched.h>
+
+#include "images/rootfs.h"
+#include "policy/policy_read.h"
+#include "runtime/bundle/resolve.h"
+#include "runtime/plan/plan.h"
+
+/* A host that doesn't exist: what it can do is what the test says. */
+static const struct pin_host root_host = {
+    .uid = 0, .privileged = true, .landlock_abi = 7, .time_namespaces = true};
+static const struct pin_host user_host = {
+    .uid = 1234, .gid = 1235, .landlock_abi = 7, .time_namespaces = true};
+
+struct fixture {
+    struct pin_policy *policy, *effective;
+    struct pin_request request;
+    struct pin_arena arena;
+    struct pin_rootfs rootfs;
+    struct pin_bundle *bundle;
+    struct pin_plan *plan;
+    struct pin_findings found;
+};
+
+static const char *const command[] = {"true", NULL};
+
+/* A plan for `true` under a policy given as text. */
+static void plan_for(struct fixture *fixture, const char *policy, const struct pin_host *host) {
+    struct pin_error err = {0};
+    struct pin_rootfs_identity identity = {1000, 1000, "pinfold"};
+    fixture->policy = pin_policy_parse("test.json", policy, strlen(policy), &fixture->found);
+    assert_non_null(fixture->policy);
+    fixture->request.args = command;
+    fixture->request.arg_count = 1;
+    fixture->effective = pin_request_narrow(fixture->policy, &fixture->request, &fixture->found);
+    assert_non_null(fixture->effective);
+    assert_true(pin_rootfs_host(&fixture->arena, &identity, &fixture->rootfs, &err));
+    fixture->bundle = pin_resolve(fixture->effective, &fixture->request, &fixture->rootfs, &fixture->found);
+    assert_non_null(fixture->bundle);
+    fixture->plan = pin_plan_make(fixture->bundle, host, &fixture->found);
+}
+
+static int tear_down(void **state) {
+    struct fixture *fixture = *state;
+    pin_plan_free(fixture->plan);
+    pin_bundle_free(fixture->bundle);
+    pin_policy_free(fixture->effective);
+    pin_policy_free(fixture->policy);
+    pin_arena_free(&fixture->arena);
+    free(fixture);
+    return 0;
+}
+
+static int set_up(void **state) {
+    *state = calloc(1, sizeof(struct fixture));
+    return *state == NULL;
+}
+
+static const char tool[] = "{\"pinfold\": 1, \"name\": \"t\"}";
+
+static void a_sandbox_of_root_has_a_range_of_its_own(void **state) {
+    struct fixture *fixture = *state;
+    plan_for(fixture, tool, &root_host);
+    assert_true(fixture->plan->ranged);
+    assert_int_equal(fixture->plan->uid_maps[0].count, 65536);
+    assert_true(fixture->plan->may_set_groups);
+}
+
+static void a_sandbox_of_a_user_maps_that_users_id_alone(void **state) {
+    struct fixture *fixture = *state;
+    plan_for(fixture, tool, &user_host);
+    assert_false(fixture->plan->ranged);
+    assert_int_equal(fixture->plan->uid_map_count, 1);
+    assert_int_equal(fixture->plan->uid_maps[0].inside, 1000);
+    assert_int_equal(fixture->plan->uid_maps[0].outside, 1234);
+    assert_int_equal(fixture->plan->uid_maps[0].count, 1);
+    assert_int_equal(fixture->plan->gid_maps[0].outside, 1235);
+}
+
+static void every_namespace_is_new(void **state) {
+    struct fixture *fixture = *state;
+    plan_for(fixture, tool, &root_host);
+    const uint64_t all = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+                         CLONE_NEWUTS | CLONE_NEWCGROUP | 0x80;
+    assert_true((fixture->plan->clone_flags & all) == all);
+}
+
+static void a_kernel_without_time_namespaces_gets_none(void **state) {
+    struct fixture *fixture = *state;
+    struct pin_host host = root_host;
+    host.time_namespaces = false;
+    plan_for(fixture, tool, &host);
+    assert_non_null(fixture->plan);
+    assert_true((fixture->plan->clone_flags & 0x80) == 0);
+}
+
+static void no_capability_is_in_any_set_and_privileges_are_locked(void **state) {
+    struct fixture *fixture = *state;
+    plan_for(fixture, tool, &root_host);
+    for (int set = 0; set < PIN_CAP_SET_COUNT; set++)
+        assert_true(fixture->plan->capabilities[set] == 0);
+    assert_true(fixture->plan->no_new_privileges && fixture->plan->lock_securebits);
+    assert_true(fixture->plan->forbid_user_namespaces);
+}
+
+static void a_protection_that_the_host_lacks_is_a_refusal(void **state) {
+    struct fixture *fixture = *state;
+    struct pin_host host = root_host;
+    host.lacks = 1u << PIN_PROTECT_PIDS | 1u << PIN_PROTECT_LANDLOCK;
+    host.lacks_hint = "delegate them";
+    plan_for(fixture, tool, &host);
+    assert_null(fixture->plan);
+    assert_int_equal(fixture->found.count, 2);
+    assert_non_null(strstr(fixture->found.list[0].message, "pids"));
+    assert_string_equal(fixture->found.list[0].hint, "delegate them");
+}
+
+static void an_optional_protection_that_the_host_lacks_is_reported_missing(void **state) {
+    struct fixture *fixture = *state;
+    struct pin_host host = root_host;
+    host.lacks = 1u << PIN_PROTECT_PIDS;
+    plan_for(fixture, "{\"pinfold\": 1, \"name\": \"t\", \"optional\": [\"pids\"]}", &host);
+    assert_non_null(fixture->plan);
+    assert_int_equal(fixture->plan->missing, 1u << PIN_PROTECT_PIDS);
+}
+
+static const struct pin_op *find_op(const struct pin_plan *plan, enum pin_op_kind kind, const char *target) {
+    for (size_t i = 0; i < plan->op_count; i++)
+        if (plan->ops[i].kind == kind && strcmp(plan->ops[i].target, target) == 0)
+            return &plan->ops[i];
+    return NULL;
+}
+
+static void host_directories_are_read_only_and_without_set_id_programs(void **state) {
+    struct fixture *fixture = *state;
+    plan_for(fixture, tool, &root_host);
+    const struct pin_op *usr = find_op(fixture->plan, PIN_OP_BIND, "usr");
+    assert_non_null(usr);
+    const uint64_t needed = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    assert_true((usr->attributes & needed) == needed);
+    assert_true(fixture->plan->root_read_only);
+}
+
+static void dev_has_eight_nodes_at_most(void **state) {
+    struct fixture *fixture = *state;
+    plan_for(fixture, tool, &root_host);
+    size_t nodes = 0;
+    for (size_t i = 0; i < fixture->plan->op_count; i++) {
+        const struct pin_op *op = &fixture->plan->ops[i];
+        nodes += op->kind == PIN_OP_BIND && strncmp(op->target, "dev/", 4) == 0;
+    }
+    assert_int_equal(nodes, 6);
+    assert_non_null(find_op(fixture->plan, PIN_OP_FILESYSTEM, "dev/pts"));
+}
+
+static void a_mount_that_shows_pinfolds_own_state_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    plan_for(
+        fixture,
+        "{\"pinfold\": 1, \"name\": \"t\", \"filesystem\": {\"mounts\": [{\"source\": \"/run\", \"target\": "
+        "\"/mnt\", \"access\": \"read-write\"}]}}",
+        &root_host);
+    assert_null(fixture->plan);
+    assert_non_null(strstr(fixture->found.list[0].message, "pinfold's own state"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_sandbox_of_root_has_a_range_of_its_own),
+        TEST(a_sandbox_of_a_user_maps_that_users_id_alone),
+        TEST(every_namespace_is_new),
+        TEST(a_kernel_without_time_namespaces_gets_none),
+        TEST(no_capability_is_in_any_set_and_privileges_are_locked),
+        TEST(a_protection_that_the_host_lacks_is_a_refusal),
+        TEST(an_optional_protection_that_the_host_lacks_is_reported_missing),
+        TEST(host_directories_are_read_only_and_without_set_id_programs),
+        TEST(dev_has_eight_nodes_at_most),
+        TEST(a_mount_that_shows_pinfolds_own_state_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
