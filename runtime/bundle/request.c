@@ -7,27 +7,26 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "policy/json_source.h"
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
 
-char *pin_place_print(char to[PIN_PLACE_TEXT], const struct pin_place *place, const char *pointer) {
-    if (place->file == NULL)
-        (void)snprintf(to, PIN_PLACE_TEXT, "%s", pointer);
-    else if (place->line == 0)
-        (void)snprintf(to, PIN_PLACE_TEXT, "%s %s", place->file, pointer);
-    else
-        (void)snprintf(to, PIN_PLACE_TEXT, "%s:%" PRIu32 ":%" PRIu32 " %s", place->file, place->line,
-                       place->column, pointer);
+#define WHERE_TEXT sizeof(((struct pin_error *)0)->pointer)
+
+/* "FILE:LINE:COLUMN /pointer" of what the policy says. */
+static const char *where(char to[WHERE_TEXT], const struct pin_place *place, const char *pointer) {
+    pin_json_where(to, WHERE_TEXT, place->file != NULL ? place->file : "default", place->line, place->column,
+                   pointer);
     return to;
 }
 
 /* A finding that points at the field of the ceiling that stands in the way. */
 static struct pin_error *refuse(struct pin_findings *found, const struct pin_policy *ceiling,
                                 enum pin_field field) {
-    char place[PIN_PLACE_TEXT];
+    char place[WHERE_TEXT];
     struct pin_error *err =
-        pin_find(found, PIN_ERROR_REFUSED,
-                 pin_place_print(place, &ceiling->places[field], pin_field_pointer(field)), NULL, "%s", "");
+        pin_find(found, PIN_ERROR_REFUSED, where(place, &ceiling->places[field], pin_field_pointer(field)),
+                 NULL, "%s", "");
     if (err != NULL)
         err->message[0] = '\0';
     return err;
@@ -53,7 +52,6 @@ static char *print_limit(char to[PIN_UNITS_TEXT], char *(*print)(char *, uint64_
 struct amount {
     const char *option;
     enum pin_field field;
-    bool asked;
     uint64_t value, most; /* PIN_UNLIMITED: no limit */
     char *(*print)(char *, uint64_t);
 };
@@ -81,26 +79,23 @@ static bool amount_is_granted(const struct amount *amount, const struct pin_poli
 
 static void narrow_amounts(struct pin_policy *asked, const struct pin_policy *ceiling,
                            const struct pin_request *request, struct pin_findings *found) {
-    uint64_t most_cpus = ceiling->resources.millicpus == 0 ? PIN_UNLIMITED : ceiling->resources.millicpus;
-    const struct amount amounts[] = {
-        {"--memory",  PIN_FIELD_MEMORY,    request->has_memory,    request->memory_bytes,
-         ceiling->resources.memory_bytes,                                                                          pin_print_size },
-        {"--cpus",    PIN_FIELD_CPUS,      request->has_cpus,      request->millicpus,    most_cpus,               print_millicpus},
-        {"--pids",    PIN_FIELD_PIDS,      request->has_pids,      request->pids,         ceiling->resources.pids, print_count    },
-        {"--timeout", PIN_FIELD_WALL_TIME, request->has_wall_time, request->wall_time_ns,
-         ceiling->resources.wall_time_ns,                                                                          pin_print_time },
-    };
-    bool granted[PIN_COUNT(amounts)];
-    for (size_t i = 0; i < PIN_COUNT(amounts); i++)
-        granted[i] = amounts[i].asked && amount_is_granted(&amounts[i], ceiling, found);
-    if (granted[0])
-        asked->resources.memory_bytes = request->memory_bytes;
-    if (granted[1])
-        asked->resources.millicpus = request->millicpus;
-    if (granted[2])
-        asked->resources.pids = request->pids;
-    if (granted[3])
-        asked->resources.wall_time_ns = request->wall_time_ns;
+    const struct pin_policy *c = ceiling;
+    const struct pin_request *r = request;
+    uint64_t cpus = c->resources.millicpus == 0 ? PIN_UNLIMITED : c->resources.millicpus;
+    const struct amount memory = {"--memory", PIN_FIELD_MEMORY, r->memory_bytes, c->resources.memory_bytes,
+                                  pin_print_size};
+    const struct amount millicpus = {"--cpus", PIN_FIELD_CPUS, r->millicpus, cpus, print_millicpus};
+    const struct amount pids = {"--pids", PIN_FIELD_PIDS, r->pids, c->resources.pids, print_count};
+    const struct amount wall_time = {"--timeout", PIN_FIELD_WALL_TIME, r->wall_time_ns,
+                                     c->resources.wall_time_ns, pin_print_time};
+    if (r->has_memory && amount_is_granted(&memory, ceiling, found))
+        asked->resources.memory_bytes = r->memory_bytes;
+    if (r->has_cpus && amount_is_granted(&millicpus, ceiling, found))
+        asked->resources.millicpus = r->millicpus;
+    if (r->has_pids && amount_is_granted(&pids, ceiling, found))
+        asked->resources.pids = r->pids;
+    if (r->has_wall_time && amount_is_granted(&wall_time, ceiling, found))
+        asked->resources.wall_time_ns = r->wall_time_ns;
 }
 
 static const char *const access_words[] = {
@@ -205,12 +200,12 @@ static void check_labels(const struct pin_policy *ceiling, const struct pin_requ
         check_label(&request->labels[i], found);
     for (size_t i = 0; i < ceiling->audit.require_labels.count; i++) {
         const struct pin_string *needed = &ceiling->audit.require_labels.items[i];
-        char place[PIN_PLACE_TEXT];
+        char place[WHERE_TEXT];
         if (has_label(request, needed->text))
             continue;
-        struct pin_error *err = pin_find(found, PIN_ERROR_REFUSED,
-                                         pin_place_print(place, &needed->place, "/audit/require_labels"),
-                                         NULL, "the policy requires the label '%s'", needed->text);
+        struct pin_error *err =
+            pin_find(found, PIN_ERROR_REFUSED, where(place, &needed->place, "/audit/require_labels"), NULL,
+                     "the policy requires the label '%s'", needed->text);
         if (err != NULL)
             (void)pin_hint(err, "add --label %s=VALUE", needed->text);
     }
@@ -218,7 +213,7 @@ static void check_labels(const struct pin_policy *ceiling, const struct pin_requ
 
 static void check_variable(const struct pin_policy *ceiling, const struct pin_pair *variable,
                            struct pin_findings *found) {
-    char shown[160], place[PIN_PLACE_TEXT];
+    char shown[160], place[WHERE_TEXT];
     (void)pin_escape(shown, sizeof(shown), variable->key, strlen(variable->key));
     if (variable->key[0] == '\0' || strchr(variable->key, '=') != NULL) {
         (void)pin_find(found, PIN_ERROR_INVALID, "--env", "write --env NAME=VALUE",
@@ -229,8 +224,7 @@ static void check_variable(const struct pin_policy *ceiling, const struct pin_pa
         const struct pin_string *refused = &ceiling->environment.refuse.items[i];
         if (!pin_glob_match(refused->text, variable->key))
             continue;
-        (void)pin_find(found, PIN_ERROR_REFUSED,
-                       pin_place_print(place, &refused->place, "/environment/refuse"),
+        (void)pin_find(found, PIN_ERROR_REFUSED, where(place, &refused->place, "/environment/refuse"),
                        "leave the variable out, or take the pattern out of the policy",
                        "the policy refuses the variable '%s' ('%s')", shown, refused->text);
         return;
@@ -277,15 +271,14 @@ static void check_image(const struct pin_policy *ceiling, const struct pin_reque
                         struct pin_findings *found) {
     const char *name = request->image != NULL ? request->image : "host";
     const struct pin_image_rule *rule = pin_request_image_rule(ceiling, name, request->image_digest);
-    char place[PIN_PLACE_TEXT], shown[160];
+    char place[WHERE_TEXT], shown[160];
     (void)pin_escape(shown, sizeof(shown), name, strlen(name));
     if (rule == NULL) {
-        (void)pin_find(found, PIN_ERROR_REFUSED,
-                       pin_place_print(place, &ceiling->places[PIN_FIELD_IMAGES], "/images"),
+        (void)pin_find(found, PIN_ERROR_REFUSED, where(place, &ceiling->places[PIN_FIELD_IMAGES], "/images"),
                        "choose an image that the policy lists, or add this one to it",
                        "the policy doesn't list the image '%s'", shown);
     } else if (rule->require_signature && !request->image_signed) {
-        (void)pin_find(found, PIN_ERROR_REFUSED, pin_place_print(place, &rule->place, "/images"),
+        (void)pin_find(found, PIN_ERROR_REFUSED, where(place, &rule->place, "/images"),
                        "sign the image with one of the rule's keys",
                        "the policy requires a signature of the image '%s'", shown);
     }

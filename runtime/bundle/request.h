@@ -68,7 +68,3 @@ void pin_request_check_supported(const struct pin_policy *policy, const struct p
 /* The first rule of the policy that lets the image in; NULL if none does. */
 const struct pin_image_rule *pin_request_image_rule(const struct pin_policy *policy, const char *name,
                                                     const char *digest);
-
-/* "FILE:LINE:COLUMN /pointer" of a policy's field, in `to`, which it returns. */
-#define PIN_PLACE_TEXT 128
-char *pin_place_print(char to[PIN_PLACE_TEXT], const struct pin_place *place, const char *pointer);

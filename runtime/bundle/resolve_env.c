@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/names.h"
 #include "base/text.h"
 
 struct layers {
@@ -42,22 +41,11 @@ static const char *host_value(const char *const *environment, const char *name) 
     return NULL;
 }
 
-static void put_defaults(struct layers *layers, const struct pin_request *request) {
-    static const struct pin_pair defaults[] = {
-        {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-        {"HOME", "/tmp"                                                        },
-        {"LANG", "C.UTF-8"                                                     },
-    };
-    for (size_t i = 0; i < PIN_COUNT(defaults); i++)
-        put(layers, defaults[i].key, defaults[i].value);
-    if (request->tty)
-        put(layers, "TERM", "xterm");
-}
-
 void pin_resolve_env(struct pin_bundle *bundle, const struct pin_policy *policy,
                      const struct pin_request *request) {
     struct layers layers = {.policy = policy, .arena = &bundle->arena};
-    put_defaults(&layers, request);
+    if (request->tty)
+        put(&layers, "TERM", "xterm"); /* what every terminal understands; a higher layer knows better */
     for (size_t i = 0; i < policy->environment.set_count; i++)
         put(&layers, policy->environment.set[i].name, policy->environment.set[i].value);
     for (size_t i = 0; i < policy->environment.pass.count; i++) {

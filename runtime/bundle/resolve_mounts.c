@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/names.h"
+#include "policy/checks.h"
 #include "runtime/bundle/resolve.h"
 
 static struct pin_bundle_mount *add_mount(struct pin_bundle *bundle, const char *destination,
@@ -66,23 +67,15 @@ static void add_tmpfs(struct pin_bundle *bundle, const char *destination, const 
                 options, size);
 }
 
-/* Whether `path` is `directory` or lies below it. */
-static bool is_below(const char *path, const char *directory) {
-    size_t length = strlen(directory);
-    if (length == 1)
-        return true; /* "/" */
-    return strncmp(path, directory, length) == 0 && (path[length] == '\0' || path[length] == '/');
-}
-
-/* Whether the path is in something that is mounted for its own sake. The root's binds don't count: a path
- * in them becomes writable by a tmpfs over it. */
+/* Whether the path is in what was mounted from the index `after` on, or in what the policy shows. The root's
+ * own binds don't count: a path in them becomes writable by a tmpfs over it. */
 static bool is_mounted(const struct pin_bundle *bundle, const struct pin_policy *policy, size_t after,
                        const char *path) {
     for (size_t i = after; i < bundle->mount_count; i++)
-        if (is_below(path, bundle->mounts[i].destination))
+        if (pin_path_beneath(path, bundle->mounts[i].destination))
             return true;
     for (size_t i = 0; i < policy->filesystem.mount_count; i++)
-        if (is_below(path, policy->filesystem.mounts[i].target))
+        if (pin_path_beneath(path, policy->filesystem.mounts[i].target))
             return true;
     return false;
 }
@@ -93,48 +86,28 @@ static void add_workspace(struct pin_bundle *bundle) {
                  bundle->ext.workspace.access == PIN_ACCESS_WRITE);
 }
 
-static void add_scratch(struct pin_bundle *bundle, const struct pin_policy *policy, size_t root_binds) {
+static void add_scratch(struct pin_bundle *bundle, const struct pin_policy *policy) {
+    size_t kernel = bundle->mount_count; /* what comes before is the root's, and the kernel's */
     uint64_t size = policy->filesystem.tmp_bytes;
     bool overlay = policy->filesystem.root == PIN_ROOT_OVERLAY;
     for (size_t i = 0; i < policy->filesystem.write.count && size > 0; i++) {
         const char *path = policy->filesystem.write.items[i].text;
-        bool is_tmp = strcmp(path, "/tmp") == 0;
-        if (is_below(path, PIN_WORKSPACE_TARGET) || strcmp(path, "/") == 0 || (overlay && !is_tmp) ||
-            is_mounted(bundle, policy, root_binds, path))
+        bool is_shm = strcmp(path, "/dev/shm") == 0, is_tmp = strcmp(path, "/tmp") == 0;
+        if (pin_path_beneath(path, PIN_WORKSPACE_TARGET) || strcmp(path, "/") == 0 ||
+            is_mounted(bundle, policy, kernel, path) || (overlay && !is_shm && !is_tmp))
             continue;
-        add_tmpfs(bundle, path, "nosuid,nodev,mode=1777", size);
-        if (is_tmp)
-            add_tmpfs(bundle, "/dev/shm", "nosuid,noexec,nodev,mode=1777", size);
+        add_tmpfs(bundle, path, is_shm ? "nosuid,noexec,nodev,mode=1777" : "nosuid,nodev,mode=1777", size);
     }
-}
-
-static void allow_write(struct pin_bundle *bundle, const char *path) {
-    *(const char **)pin_arena_grow(&bundle->arena, &bundle->ext.landlock.write,
-                                   &bundle->ext.landlock.write_count, sizeof(const char *)) =
-        pin_arena_strdup(&bundle->arena, path);
-}
-
-static void set_landlock(struct pin_bundle *bundle, const struct pin_policy *policy) {
-    enum pin_access access = bundle->ext.workspace.access;
-    bundle->ext.landlock.enabled = true;
-    allow_write(bundle,
-                "/dev"); /* its nodes, terminals and shared memory; nothing can be made in it itself */
-    if (access == PIN_ACCESS_WRITE || access == PIN_ACCESS_COW)
-        allow_write(bundle, PIN_WORKSPACE_TARGET);
-    for (size_t i = 0; i < policy->filesystem.write.count; i++)
-        if (!is_below(policy->filesystem.write.items[i].text, PIN_WORKSPACE_TARGET))
-            allow_write(bundle, policy->filesystem.write.items[i].text);
 }
 
 void pin_resolve_mounts(struct pin_bundle *bundle, const struct pin_policy *policy,
                         const struct pin_rootfs *rootfs) {
     add_root_binds(bundle, rootfs);
     add_kernel_file_systems(bundle);
-    add_scratch(bundle, policy, rootfs->bind_count);
+    add_scratch(bundle, policy);
     add_workspace(bundle);
     for (size_t i = 0; i < policy->filesystem.mount_count; i++) {
         const struct pin_mount_rule *rule = &policy->filesystem.mounts[i];
         add_bind(bundle, rule->source, rule->target, rule->access == PIN_ACCESS_WRITE);
     }
-    set_landlock(bundle, policy);
 }

@@ -1,0 +1,61 @@
+#include "runtime/bundle/bundle_annotations.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "base/text.h"
+#include "runtime/bundle/bundle_table.h"
+
+#define PREFIX "io.pinfold."
+
+static const char *const names[] = {"policy", "egress", "secrets", "labels"};
+enum name { POLICY };
+
+static void read_json(struct pin_bundle *bundle, const struct pin_pair *annotation, const char *key,
+                      struct pin_findings *found) {
+    /* the value of the annotation as the member of an object: the block's own table then reads it */
+    size_t size = strlen(annotation->value);
+    if (size > PIN_ANNOTATION_BYTES_MAX) {
+        (void)pin_find(found, PIN_ERROR_INVALID, annotation->key, NULL, "longer than %zu bytes",
+                       PIN_ANNOTATION_BYTES_MAX);
+        return;
+    }
+    struct pin_bundle_reader reader = {.arena = &bundle->arena, .found = found};
+    PIN_ARENA struct pin_arena scratch = {0};
+    const char *text = pin_arena_printf(&scratch, "{\"%s\":\n%s\n}", key, annotation->value);
+    char *where = pin_arena_strdup(&bundle->arena, annotation->key);
+    if (pin_json_read(&reader.source, where, text, strlen(text), found))
+        pin_bundle_read_object(&reader, reader.source.root, &pin_bundle_ext_fields, &bundle->ext);
+    pin_json_free(&reader.source);
+}
+
+static void read_policy(struct pin_bundle *bundle, const struct pin_pair *annotation,
+                        struct pin_findings *found) {
+    if (pin_is_name(annotation->value))
+        bundle->ext.policy_name = annotation->value;
+    else
+        (void)pin_find(found, PIN_ERROR_INVALID, annotation->key,
+                       "write the name of an installed policy, not a path", "this is no name of a policy");
+}
+
+void pin_bundle_read_annotations(struct pin_bundle *bundle, struct pin_findings *found) {
+    bool block = bundle->ext.present;
+    for (size_t i = 0; i < bundle->annotation_count; i++) {
+        const struct pin_pair *annotation = &bundle->annotations[i];
+        if (strncmp(annotation->key, PREFIX, strlen(PREFIX)) != 0)
+            continue;
+        int name = pin_name_find(names, PIN_COUNT(names), annotation->key + strlen(PREFIX));
+        if (name < 0)
+            (void)pin_find(found, PIN_ERROR_INVALID, annotation->key,
+                           "io.pinfold. has policy, egress, secrets and labels",
+                           "the annotation is not known");
+        else if (block)
+            (void)pin_find(found, PIN_ERROR_INVALID, annotation->key, "keep one of them",
+                           "the bundle has a \"pinfold\" block and an annotation");
+        else if (name == POLICY)
+            read_policy(bundle, annotation, found);
+        else
+            read_json(bundle, annotation, names[name], found);
+    }
+}

@@ -1,0 +1,98 @@
+#include "runtime/bundle/bundle_codec.h"
+#include "runtime/bundle/bundle_table.h"
+
+#define EXT struct pin_bundle_ext
+
+static const char *access_name(unsigned access) {
+    return pin_access_name((enum pin_access)access);
+}
+
+static const char *on_cap_name(unsigned on_cap) {
+    return pin_on_cap_name((enum pin_on_cap)on_cap);
+}
+
+static const char *protection_name(unsigned protection) {
+    return pin_protection_name((enum pin_protection)protection);
+}
+
+static const char *protocol_name(unsigned protocol) {
+    return pin_protocol_name((enum pin_protocol)protocol);
+}
+
+static const char *on_exit_name(unsigned on_exit) {
+    static const char *const names[] = {
+        [PIN_ON_EXIT_DISCARD] = "discard", [PIN_ON_EXIT_KEEP] = "keep", [PIN_ON_EXIT_MERGE] = "merge"};
+    return names[on_exit];
+}
+
+static const char *frames_name(unsigned bit) { /* the index is the bit of enum pin_frames */
+    static const char *const names[] = {"fd", "stdout", "stdout-letta"};
+    return names[bit];
+}
+
+static const struct pin_bundle_row policy_rows[] = {
+    PIN_ROW("name", TEXT, PIN_AT(EXT, policy_name)),
+    PIN_ROW("digest", DIGEST, PIN_AT(EXT, policy_digest)),
+};
+static const struct pin_bundle_table policy_fields = PIN_TABLE(policy_rows);
+
+static const struct pin_bundle_row workspace_rows[] = {
+    PIN_ROW("source", TEXT, PIN_AT(EXT, workspace.source), .required = true),
+    PIN_ROW("target", TEXT, PIN_AT(EXT, workspace.target), .required = true),
+    PIN_ROW("access", CHOICE, PIN_AT(EXT, workspace.access), .name = access_name, .names = PIN_ACCESS_COUNT,
+            .required = true),
+    PIN_ROW("size", LIMIT, PIN_AT(EXT, workspace.size_bytes)),
+    PIN_ROW("onExit", CHOICE, PIN_AT(EXT, workspace.on_exit), .name = on_exit_name,
+            .names = PIN_ON_EXIT_COUNT),
+};
+static const struct pin_bundle_table workspace_fields = PIN_TABLE(workspace_rows);
+
+static const struct pin_bundle_row landlock_rows[] = {
+    PIN_ROW("write", TEXTS, PIN_AT(EXT, landlock.write), PIN_N(EXT, landlock.write_count)),
+};
+static const struct pin_bundle_table landlock_fields = PIN_TABLE(landlock_rows);
+
+static const struct pin_bundle_row limit_rows[] = {
+    PIN_ROW("wallTimeNs", LIMIT, PIN_AT(EXT, wall_time_ns)),
+    PIN_ROW("cpuTimeNs", LIMIT, PIN_AT(EXT, cpu_time_ns)),
+    PIN_ROW("graceNs", LIMIT, PIN_AT(EXT, grace_ns)),
+    PIN_ROW("stdoutBytes", LIMIT, PIN_AT(EXT, stdout_bytes)),
+    PIN_ROW("stderrBytes", LIMIT, PIN_AT(EXT, stderr_bytes)),
+    PIN_ROW("frameBytes", LIMIT, PIN_AT(EXT, frame_bytes)),
+    PIN_ROW("onOutputCap", CHOICE, PIN_AT(EXT, on_output_cap), .name = on_cap_name,
+            .names = PIN_ON_CAP_COUNT),
+};
+static const struct pin_bundle_table limit_fields = PIN_TABLE(limit_rows);
+
+static const struct pin_bundle_row egress_rows[] = {
+    PIN_ROW("to", CODEC, .codec = &pin_codec_destination, .required = true),
+    PIN_ROW("ports", CODEC, .codec = &pin_codec_ports, .required = true),
+    PIN_ROW("protocol", CHOICE, PIN_AT(struct pin_egress_rule, protocol), .name = protocol_name,
+            .names = PIN_PROTOCOL_COUNT),
+};
+static const struct pin_bundle_table egress_fields = PIN_TABLE(egress_rows);
+
+static const struct pin_bundle_row overlay_rows[] = {
+    PIN_ROW("size", LIMIT, PIN_AT(EXT, root_overlay.size_bytes)),
+};
+static const struct pin_bundle_table overlay_fields = PIN_TABLE(overlay_rows);
+
+static const struct pin_bundle_row ext_rows[] = {
+    PIN_ROW("policy", OBJECT, .table = &policy_fields),
+    PIN_ROW("image", TEXT, PIN_AT(EXT, image)),
+    PIN_ROW("workspace", OBJECT, .table = &workspace_fields),
+    PIN_ROW("landlock", OBJECT, PIN_HAS(EXT, landlock.enabled), .table = &landlock_fields),
+    PIN_ROW("limits", OBJECT, .table = &limit_fields),
+    PIN_ROW("frames", SET, PIN_AT(EXT, frames), .size = 4, .name = frames_name, .names = 3),
+    PIN_ROW("egress", LIST, PIN_AT(EXT, egress), PIN_N(EXT, egress_count),
+            .size = sizeof(struct pin_egress_rule), .table = &egress_fields),
+    PIN_ROW("secrets", TEXTS, PIN_AT(EXT, secrets), PIN_N(EXT, secret_count)),
+    PIN_ROW("labels", PAIRS, PIN_AT(EXT, labels), PIN_N(EXT, label_count)),
+    PIN_ROW("rootOverlay", OBJECT, PIN_HAS(EXT, root_overlay.enabled), .table = &overlay_fields),
+    PIN_ROW("layers", TEXTS, PIN_AT(EXT, layers), PIN_N(EXT, layer_count)),
+    PIN_ROW("record", TEXTS, PIN_AT(EXT, record), PIN_N(EXT, record_count)),
+    PIN_ROW("ids", NUMBER, PIN_U32(EXT, ids)),
+    PIN_ROW("optional", SET, PIN_AT(EXT, optional), .size = 4, .name = protection_name,
+            .names = PIN_PROTECT_COUNT),
+};
+const struct pin_bundle_table pin_bundle_ext_fields = PIN_TABLE(ext_rows);

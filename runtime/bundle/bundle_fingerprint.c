@@ -1,0 +1,67 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "images/rootfs.h"
+#include "runtime/bundle/bundle_write.h"
+
+/* NAME=VALUE as NAME=sha256:…: equal values have equal digests, and the text holds no value. */
+static const char *digest_variable(struct pin_arena *arena, const char *variable) {
+    const char *value = strchr(variable, '=');
+    uint8_t digest[PIN_SHA256_SIZE];
+    char printed[PIN_DIGEST_TEXT];
+    if (value == NULL)
+        return variable;
+    pin_sha256(value + 1, strlen(value + 1), digest);
+    return pin_arena_printf(arena, "%.*s=%s", (int)(value - variable), variable,
+                            pin_digest_print(printed, digest));
+}
+
+static int compare_texts(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void digest_environment(struct pin_arena *arena, struct pin_bundle *copy) {
+    const char **env = pin_arena_array(arena, copy->process.env_count, sizeof(*env));
+    for (size_t i = 0; i < copy->process.env_count; i++)
+        env[i] = digest_variable(arena, copy->process.env[i]);
+    if (copy->process.env_count > 0)
+        qsort(env, copy->process.env_count, sizeof(*env), compare_texts); /* the order says nothing */
+    copy->process.env = env;
+}
+
+/* What one command differs in from the next in the same sandbox. */
+static void forget_command(struct pin_bundle *copy) {
+    copy->process.args = NULL;
+    copy->process.arg_count = 0;
+    copy->process.cwd = NULL;
+    copy->process.terminal = false;
+    copy->process.console_rows = copy->process.console_columns = 0;
+}
+
+/* The files and links that a skeleton root is made of. */
+static void add_skeleton(const struct pin_rootfs *rootfs, uint8_t digest[PIN_SHA256_SIZE]) {
+    for (size_t i = 0; rootfs != NULL && i < rootfs->entry_count; i++) {
+        const struct pin_rootfs_entry *entry = &rootfs->entries[i];
+        size_t size = entry->kind == PIN_ENTRY_SYMLINK ? strlen(entry->content) : entry->size;
+        pin_sha256_pair(digest, PIN_SHA256_SIZE, entry->path, strlen(entry->path) + 1, digest);
+        pin_sha256_pair(digest, PIN_SHA256_SIZE, entry->content, size, digest);
+    }
+}
+
+bool pin_bundle_fingerprint(const struct pin_bundle *bundle, uint8_t digest[PIN_SHA256_SIZE],
+                            struct pin_error *err) {
+    PIN_ARENA struct pin_arena arena = {0};
+    struct pin_bundle copy = *bundle; /* shallow */
+    size_t size;
+    digest_environment(&arena, &copy);
+    forget_command(&copy);
+    PIN_FREE char *text = pin_bundle_print(&copy, false, &size, err);
+    if (text == NULL)
+        return false;
+    uint8_t result[PIN_SHA256_SIZE];
+    pin_sha256(text, size, result);
+    add_skeleton(bundle->rootfs, result);
+    memcpy(digest, result, sizeof(result));
+    return true;
+}
