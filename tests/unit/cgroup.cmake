@@ -1,1 +1,4 @@
+pin_unit_test(test_cgroup_facts LIBRARIES pin_cgroup)
+pin_unit_test(test_cgroup_settings LIBRARIES pin_cgroup)
 pin_unit_test(test_cgroup_live LIBRARIES pin_cgroup)
+pin_unit_test(test_cgroup_faults LIBRARIES pin_cgroup WRAP mkdir write)

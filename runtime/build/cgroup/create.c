@@ -189,6 +189,9 @@ static bool refuse(const struct making *making, const struct pin_cgroup_setting 
     const char *word = setting->protection < 0 ? NULL : protection_words[setting->protection];
     if (dir == NULL) {
         (void)refuse_missing(making, setting, err);
+    } else if (setting->value[0] == '\0') {
+        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "cgroup v1 limits swap only together with memory");
+        (void)pin_hint(err, "give a memory limit too, or mark 'swap' as optional in the policy");
     } else {
         (void)pin_fail_errno(err, "write '%s' to '%s'", setting->value, setting->file);
         (void)pin_point(err, "%s/%s", making->group->path, setting->file);
@@ -202,9 +205,10 @@ static bool refuse(const struct making *making, const struct pin_cgroup_setting 
 
 static bool apply(struct making *making, const struct pin_cgroup_setting *setting, struct pin_error *err) {
     const struct pin_cgroup_dir *dir = pin_cgroup_dir_of(making->group, setting->controller);
-    if (dir != NULL && write_setting(making, dir, setting))
+    bool possible = dir != NULL && setting->value[0] != '\0';
+    if (possible && write_setting(making, dir, setting))
         return true;
-    bool absent = dir == NULL || errno == ENOENT;
+    bool absent = !possible || errno == ENOENT;
     if (absent && (setting->need == PIN_CGROUP_MAY || (setting->holds_anyway && !making->group->swap)))
         return true;
     if (!is_optional(making, setting))

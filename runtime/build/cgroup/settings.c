@@ -22,12 +22,19 @@ static bool print_number(char value[VALUE_ROOM], uint64_t number) {
     return true;
 }
 
+static bool print_text(const char *text, char value[VALUE_ROOM]) {
+    if (text == NULL)
+        return false;
+    (void)snprintf(value, VALUE_ROOM, "%s", text);
+    return true;
+}
+
 static bool print_memory(const struct pin_cgroup_limits *limits, bool v2, char value[VALUE_ROOM]) {
     (void)v2;
     return limits->memory_bytes != PIN_UNLIMITED && print_number(value, limits->memory_bytes);
 }
 
-/* Version 1 limits the sum. */
+/* Version 1 limits the sum, so that without a limit of the memory there is none of the swap. */
 static bool print_swap(const struct pin_cgroup_limits *limits, bool v2, char value[VALUE_ROOM]) {
     if (limits->swap_bytes == PIN_UNLIMITED)
         return false;
@@ -36,7 +43,7 @@ static bool print_swap(const struct pin_cgroup_limits *limits, bool v2, char val
     uint64_t sum;
     if (limits->memory_bytes == PIN_UNLIMITED ||
         __builtin_add_overflow(limits->memory_bytes, limits->swap_bytes, &sum) || sum > INT64_MAX)
-        return false;
+        return print_text("", value);
     return print_number(value, sum);
 }
 
@@ -63,13 +70,6 @@ static bool print_quota(const struct pin_cgroup_limits *limits, bool v2, char va
 static bool print_pids(const struct pin_cgroup_limits *limits, bool v2, char value[VALUE_ROOM]) {
     (void)v2;
     return limits->pids != PIN_UNLIMITED && print_number(value, limits->pids);
-}
-
-static bool print_text(const char *text, char value[VALUE_ROOM]) {
-    if (text == NULL)
-        return false;
-    (void)snprintf(value, VALUE_ROOM, "%s", text);
-    return true;
 }
 
 static bool print_cpus(const struct pin_cgroup_limits *limits, bool v2, char value[VALUE_ROOM]) {

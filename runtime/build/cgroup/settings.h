@@ -22,7 +22,9 @@ struct pin_cgroup_setting {
     enum pin_cgroup_need need;
     int protection;    /* enum pin_protection, or -1 */
     bool holds_anyway; /* where the file is missing and the host has no swap: it limits swap to nothing */
-    const char *file, *value;
+    const char *file;
+    const char
+        *value; /* "": this version can't express the limit, which then counts as one that can't be set */
 };
 
 struct pin_cgroup_settings {

@@ -1,0 +1,137 @@
+/* pinfold-scope PID: has systemd's user manager move a process into a scope of its own, with its cgroup
+ * delegated to the user. A program by itself, so that `pinfold run` doesn't load libsystemd; it is run only
+ * where the user's cgroup isn't delegated yet. Exits 0 when the process has been moved; otherwise says why in
+ * one line, and exits 1.
+ *
+ * Source: org.freedesktop.systemd1(5), systemd.resource-control(5) "Delegate".
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <systemd/sd-bus.h>
+
+#include "base/units.h"
+
+#define MANAGER "org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"
+
+enum { PATIENCE_US = 10000000 };
+
+struct job {
+    char path[256]; /* "" until the manager has named it */
+    char ended[256], result[32];
+};
+
+static int fail(const char *step, int error) {
+    (void)fprintf(stderr, "%s: %s\n", step, strerror(-error));
+    return EXIT_FAILURE;
+}
+
+/* The signal may come before the reply that names the job: the last one is kept. */
+static int note_end(sd_bus_message *message, void *context, sd_bus_error *error) {
+    struct job *job = context;
+    uint32_t id;
+    const char *path, *unit, *result;
+    (void)error;
+    if (sd_bus_message_read(message, "uoss", &id, &path, &unit, &result) < 0 ||
+        strncmp(unit, "pinfold-", 8) != 0)
+        return 0;
+    if (job->path[0] != '\0' && strcmp(job->path, path) != 0)
+        return 0;
+    (void)snprintf(job->ended, sizeof(job->ended), "%s", path);
+    (void)snprintf(job->result, sizeof(job->result), "%s", result);
+    return 0;
+}
+
+static int build_call(sd_bus *bus, uint32_t pid, const char *name, sd_bus_message **call) {
+    int error = sd_bus_message_new_method_call(bus, call, MANAGER, "StartTransientUnit");
+    if (error < 0)
+        return error;
+    return sd_bus_message_append(*call, "ssa(sv)a(sa(sv))", name, "fail", 4, "Description", "s",
+                                 "pinfold sandbox", "PIDs", "au", 1, pid, "Delegate", "b", 1, "CollectMode",
+                                 "s", "inactive-or-failed", 0);
+}
+
+static uint64_t now_us(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_BOOTTIME, &now); /* can't fail for this clock */
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static int start_scope(sd_bus *bus, uint32_t pid, struct job *job, sd_bus_error *error) {
+    char name[64]; /* never that of an earlier process with this pid, whose sandbox may still be in its scope
+                    */
+    sd_bus_message *call = NULL, *reply = NULL;
+    const char *path = NULL;
+    (void)snprintf(name, sizeof(name), "pinfold-%u-%llx.scope", pid, (unsigned long long)now_us());
+    int result = build_call(bus, pid, name, &call);
+    if (result >= 0)
+        result = sd_bus_call(bus, call, PATIENCE_US, error, &reply);
+    if (result >= 0)
+        result = sd_bus_message_read(reply, "o", &path);
+    if (result >= 0)
+        (void)snprintf(job->path, sizeof(job->path), "%s", path);
+    sd_bus_message_unref(call);
+    sd_bus_message_unref(reply);
+    return result;
+}
+
+/* The call only queues the job: the process is moved when the job has ended. */
+static int wait_for_job(sd_bus *bus, const struct job *job) {
+    while (strcmp(job->ended, job->path) != 0) {
+        int result = sd_bus_process(bus, NULL);
+        if (result == 0)
+            result = sd_bus_wait(bus, PATIENCE_US);
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+static int move_process(sd_bus *bus, uint32_t pid) {
+    struct job job = {0};
+    sd_bus_error error = SD_BUS_ERROR_NULL;
+    int result = sd_bus_match_signal(bus, NULL, MANAGER, "JobRemoved", note_end, &job);
+    if (result < 0)
+        return fail("listen to systemd", result);
+    result = sd_bus_call_method(bus, MANAGER, "Subscribe", NULL, NULL, NULL);
+    if (result >= 0)
+        result = start_scope(bus, pid, &job, &error);
+    if (result >= 0)
+        result = wait_for_job(bus, &job);
+    if (result < 0) {
+        (void)fprintf(stderr, "%s\n", error.message != NULL ? error.message : strerror(-result));
+        sd_bus_error_free(&error);
+        return EXIT_FAILURE;
+    }
+    if (strcmp(job.result, "done") == 0)
+        return EXIT_SUCCESS;
+    (void)fprintf(stderr, "the scope ended as '%s'\n", job.result);
+    return EXIT_FAILURE;
+}
+
+/* Sessions that were opened by su or cron have no variable, but perhaps a bus in the usual place. */
+static void default_runtime_dir(void) {
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/run/user/%u", (unsigned)getuid());
+    if (getenv("XDG_RUNTIME_DIR") == NULL && access(path, X_OK) == 0)
+        (void)setenv("XDG_RUNTIME_DIR", path, 1);
+}
+
+int main(int argc, char **argv) {
+    uint64_t pid = 0;
+    if (argc != 2 || !pin_parse_u64(argv[1], &pid) || pid == 0 || pid > INT32_MAX) {
+        (void)fprintf(stderr, "usage: pinfold-scope PID\n");
+        return 2;
+    }
+    sd_bus *bus = NULL;
+    (void)alarm(2 * PATIENCE_US / 1000000); /* whatever the bus does */
+    default_runtime_dir();
+    int result = sd_bus_open_user(&bus);
+    int status = result < 0 ? fail("reach the user's systemd", result) : move_process(bus, (uint32_t)pid);
+    sd_bus_flush_close_unref(bus);
+    return status;
+}
