@@ -311,6 +311,9 @@ static bool wait(struct pin_loop *loop, uint64_t timeout_ns, struct pin_error *e
         errno = -status;
         return pin_fail_errno(err, "wait for events");
     }
+    if (io_uring_sq_ready(&state->ring) >
+        0) /* a callback may close a descriptor that is still to be taken up */
+        (void)io_uring_submit(&state->ring);
     complete_all(state);
     return true;
 }

@@ -68,7 +68,9 @@ struct pin_result {
     struct pin_text out, err;
     struct pin_frame_record *frames; /* in the order in which they came */
     size_t frame_count;
+    uint64_t frame_bytes;  /* of the payloads kept, the result's aside */
     size_t frames_dropped; /* for want of room, see PIN_FRAMES_KEPT_MAX */
+    uint64_t stray_bytes;  /* on the frame descriptor, in no frame */
     struct pin_usage usage;
     struct pin_error error; /* why the command never ran, or why it ended so; NONE: nothing to say */
 
@@ -82,14 +84,24 @@ struct pin_result {
 
 void pin_result_free(struct pin_result *result);
 
+/* Keeps a copy of the frame, where there is room for it: `limit_bytes` for all payloads but the result's. */
+void pin_result_add_frame(struct pin_result *result, const struct pin_frame_info *info,
+                          const uint8_t *payload, bool from_fd, uint64_t limit_bytes);
 /* The kept frame of kind "result", or NULL. */
 const struct pin_frame_record *pin_result_frame(const struct pin_result *result);
 
-/* From the status of waitpid(2) and what the kernel says of the end. */
+/* Status, exit code and signal from a status of waitpid(2). */
 void pin_result_set_exit(struct pin_result *result, int wait_status);
 
-/* The object of --json, keys in the documented order; the caller owns it. */
+/* The object of --json, keys in the documented order; the caller owns it. NULL when memory is out. */
 json_t *pin_result_json(const struct pin_result *result);
+/* The same without "stdout", "stderr" and "encoding", which a stream has told already. */
+json_t *pin_result_json_end(const struct pin_result *result);
+/* One element of "frames". */
+json_t *pin_frame_json(const struct pin_frame_record *frame);
+/* {"encoding": "utf-8" | "base64", key: …} into the object. */
+bool pin_json_set_bytes(json_t *object, const char *key, const uint8_t *data, size_t size);
+
 /* {"error": {"kind", "message", "pointer", "hint"}} */
 json_t *pin_error_json(const struct pin_error *error);
 /* One line, with its end, to a descriptor. */

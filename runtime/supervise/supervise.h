@@ -21,6 +21,7 @@
 #include "policy/policy.h"
 #include "runtime/supervise/frames.h"
 #include "runtime/supervise/loop.h"
+#include "runtime/supervise/outlet.h"
 #include "runtime/supervise/result.h"
 #include "runtime/supervise/stream.h"
 
@@ -29,14 +30,9 @@ struct pin_cgroup_ops {
     void *self;
     bool (*kill)(void *self);                           /* SIGKILL to every process in it */
     bool (*usage)(void *self, struct pin_usage *usage); /* cpu_ns, memory_peak_bytes, pids_peak, oom_kills */
-    int oom_event_fd; /* becomes readable (POLLIN or POLLPRI) when `oom_kills` may have grown; -1: none */
-};
-
-enum pin_output {
-    PIN_OUTPUT_PASS,    /* to the caller's descriptors as it comes */
-    PIN_OUTPUT_CAPTURE, /* into the result */
-    PIN_OUTPUT_STREAM,  /* JSON lines, see stream.h */
-    PIN_OUTPUT_COUNT
+    int oom_event_fd;                 /* polls `oom_events` when memory has run out; -1: none */
+    unsigned oom_events;              /* POLLIN or POLLPRI */
+    bool (*oom_happened)(void *self); /* asked after it polled: was a process killed? arms it anew */
 };
 
 struct pin_limits {

@@ -1,0 +1,80 @@
+#include "runtime/supervise/pump.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "runtime/supervise/sink.h"
+
+struct pin_pump {
+    struct pin_source *source;
+    struct pin_sink *sink;
+    const char *at_end;
+    bool ended;
+};
+
+static void close_when_drained(struct pin_pump *pump) {
+    if (!pump->ended || pump->at_end != NULL || pump->sink == NULL || pin_sink_is_full(pump->sink))
+        return;
+    pin_sink_free(pump->sink);
+    pump->sink = NULL;
+}
+
+static void on_bytes(void *self, const uint8_t *data, size_t size, int error) {
+    struct pin_pump *pump = self;
+    (void)error; /* an input that can't be read any more has ended */
+    if (size > 0) {
+        pin_sink_write(pump->sink, data, size);
+        if (pin_sink_is_full(pump->sink))
+            pin_source_pause(pump->source);
+        return;
+    }
+    pump->ended = true;
+    pin_source_remove(&pump->source);
+    if (pump->at_end != NULL)
+        pin_sink_write(pump->sink, pump->at_end, strlen(pump->at_end));
+    close_when_drained(pump);
+}
+
+static void on_drained(void *self) {
+    struct pin_pump *pump = self;
+    if (pump->source != NULL)
+        pin_source_resume(pump->source);
+    close_when_drained(pump);
+}
+
+static void on_broken(void *self, int error) {
+    struct pin_pump *pump = self;
+    (void)error; /* the command has closed its input: that is its right */
+    if (pump->source != NULL)
+        pin_source_pause(pump->source);
+}
+
+struct pin_pump *pin_pump_new(struct pin_loop *loop, int from, int to, const char *at_end,
+                              struct pin_error *err) {
+    PIN_CLOSE int target = to;
+    struct pin_pump *pump = calloc(1, sizeof(*pump));
+    if (pump == NULL) {
+        (void)pin_fail_errno(err, "prepare input");
+        return NULL;
+    }
+    const struct pin_sink_events events = {pump, on_drained, on_broken};
+    pump->at_end = at_end;
+    pump->sink = pin_sink_new(loop, target, true, &events, err);
+    if (pump->sink != NULL) {
+        (void)pin_steal_fd(&target);
+        pump->source = pin_loop_read(loop, from, on_bytes, pump, err);
+    }
+    if (pump->source != NULL)
+        return pump;
+    pin_pump_free(pump);
+    return NULL;
+}
+
+void pin_pump_free(struct pin_pump *pump) {
+    if (pump == NULL)
+        return;
+    pin_source_remove(&pump->source);
+    pin_sink_free(pump->sink);
+    free(pump);
+}

@@ -1,0 +1,17 @@
+/* pump.h: the caller's input into a sandbox, at the speed at which it is taken there.
+ *
+ * A command that never reads stops the pump when the pipe is full; one that closes its input ends it. Neither
+ * holds up anything else.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "runtime/supervise/loop.h"
+
+struct pin_pump;
+
+/* From `from` (borrowed) to `to` (owned from here on, also on failure; non-blocking). At the end of the input
+ * `to` is closed, unless `at_end` is given: then that text is written to it, and it stays open. */
+struct pin_pump *pin_pump_new(struct pin_loop *loop, int from, int to, const char *at_end,
+                              struct pin_error *err);
+void pin_pump_free(struct pin_pump *pump);
