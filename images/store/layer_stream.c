@@ -1,0 +1,256 @@
+#include "images/store/layer_stream.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#include "base/names.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "images/store/hash.h"
+
+#define CHUNK (256 * 1024)
+
+const struct pin_layer_limits pin_layer_limits_default = {
+    .bytes = 64 * PIN_GIB,
+    .ratio = 200,
+    .ratio_after = 256 * PIN_MIB,
+    .entries = 2000000,
+    .time_ns = 1800 * PIN_NS_PER_S,
+};
+
+struct compression {
+    const char *media_type;
+    uint8_t magic[4];
+    size_t magic_size;
+    int filter; /* libarchive's; ARCHIVE_FILTER_NONE: none */
+};
+
+static const struct compression compressions[] = {
+    {"application/vnd.oci.image.layer.v1.tar+gzip", {0x1f, 0x8b},             2, ARCHIVE_FILTER_GZIP},
+    {"application/vnd.oci.image.layer.v1.tar+zstd", {0x28, 0xb5, 0x2f, 0xfd}, 4, ARCHIVE_FILTER_ZSTD},
+    {"application/vnd.oci.image.layer.v1.tar",      {0},                      0, ARCHIVE_FILTER_NONE},
+};
+
+struct pin_layer_stream {
+    int fd;
+    const struct compression *compression;
+    struct pin_layer_limits limits;
+    struct archive *unpacker; /* NULL where nothing is compressed */
+    struct archive *tar;
+    struct pin_hasher *hasher;
+    uint64_t compressed, uncompressed, file_bytes, entries, deadline_ns;
+    struct pin_error failure; /* of our read callback, which libarchive can't carry */
+    bool at_end;
+    char *buffer;
+};
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * PIN_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static bool too_much(const char *what, uint64_t limit, struct pin_error *err) {
+    return pin_fail(err, PIN_ERROR_REFUSED, "the layer has more than %llu %s", (unsigned long long)limit,
+                    what);
+}
+
+static bool count_bytes(struct pin_layer_stream *stream, const void *data, size_t size,
+                        struct pin_error *err) {
+    const struct pin_layer_limits *limits = &stream->limits;
+    stream->uncompressed += size;
+    if (stream->uncompressed > limits->bytes)
+        return too_much("bytes", limits->bytes, err);
+    if (stream->uncompressed > limits->ratio_after &&
+        stream->uncompressed / limits->ratio > stream->compressed)
+        return pin_fail(err, PIN_ERROR_REFUSED, "the layer unpacks to more than %llu times its size",
+                        (unsigned long long)limits->ratio);
+    if (now_ns() > stream->deadline_ns)
+        return pin_fail(err, PIN_ERROR_REFUSED, "the layer takes more than %llu s to unpack",
+                        (unsigned long long)(limits->time_ns / PIN_NS_PER_S));
+    pin_hasher_add(stream->hasher, data, size);
+    return true;
+}
+
+static la_ssize_t read_blob(struct archive *archive, void *context, const void **data) {
+    struct pin_layer_stream *stream = context;
+    ssize_t got;
+    do
+        got = pread(stream->fd, stream->buffer, CHUNK, (off_t)stream->compressed);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) {
+        archive_set_error(archive, errno, "read: %s", strerrordesc_np(errno));
+        return ARCHIVE_FATAL;
+    }
+    stream->compressed += (uint64_t)got;
+    *data = stream->buffer;
+    return got;
+}
+
+/* What libarchive calls for the tar's bytes: this is where they are hashed and counted. */
+static la_ssize_t read_tar(struct archive *archive, void *context, const void **data) {
+    struct pin_layer_stream *stream = context;
+    la_ssize_t got;
+    if (stream->at_end) {
+        *data = stream->buffer;
+        return 0;
+    }
+    if (stream->unpacker == NULL) {
+        got = read_blob(archive, stream, data);
+    } else {
+        size_t size = 0;
+        la_int64_t offset;
+        int code = archive_read_data_block(stream->unpacker, data, &size, &offset);
+        if (code != ARCHIVE_OK && code != ARCHIVE_EOF) {
+            archive_set_error(archive, EIO, "%s", archive_error_string(stream->unpacker));
+            return ARCHIVE_FATAL;
+        }
+        got = code == ARCHIVE_EOF ? 0 : (la_ssize_t)size;
+    }
+    stream->at_end = got == 0;
+    if (got <= 0 || count_bytes(stream, *data, (size_t)got, &stream->failure))
+        return got;
+    archive_set_error(archive, EIO, "refused");
+    return ARCHIVE_FATAL;
+}
+
+static bool archive_failed(struct pin_layer_stream *stream, struct archive *archive, struct pin_error *err) {
+    if (pin_is_set(&stream->failure)) {
+        *err = stream->failure;
+        return false;
+    }
+    const char *why = archive_error_string(archive);
+    char shown[160];
+    (void)pin_escape(shown, sizeof(shown), why == NULL ? "?" : why, strnlen(why == NULL ? "?" : why, 512));
+    return pin_fail(err, PIN_ERROR_SYNTAX, "the layer isn't a sound tar archive: %s", shown);
+}
+
+static bool choose_compression(struct pin_layer_stream *stream, struct pin_error *err) {
+    uint8_t magic[4] = {0};
+    ssize_t got = pread(stream->fd, magic, sizeof(magic), 0);
+    if (got < 0)
+        return pin_fail_errno(err, "read the layer");
+    size_t i = 0;
+    while (compressions[i].magic_size > (size_t)got ||
+           memcmp(magic, compressions[i].magic, compressions[i].magic_size) != 0)
+        i++; /* the last one, no magic, always fits */
+    stream->compression = &compressions[i];
+    return true;
+}
+
+/* One filter exactly, without libarchive's own guessing: it would unpack a gzip in a gzip as well. */
+static bool open_unpacker(struct pin_layer_stream *stream, struct pin_error *err) {
+    struct archive_entry *entry;
+    stream->unpacker = archive_read_new();
+    if (archive_read_append_filter(stream->unpacker, stream->compression->filter) != ARCHIVE_OK ||
+        archive_read_support_format_raw(stream->unpacker) != ARCHIVE_OK ||
+        archive_read_open(stream->unpacker, stream, NULL, read_blob, NULL) != ARCHIVE_OK)
+        return archive_failed(stream, stream->unpacker, err);
+    int code = archive_read_next_header(stream->unpacker, &entry);
+    if (code == ARCHIVE_EOF) { /* compressed nothing */
+        stream->at_end = true;
+        return true;
+    }
+    return code == ARCHIVE_OK || archive_failed(stream, stream->unpacker, err);
+}
+
+static bool open_tar(struct pin_layer_stream *stream, struct pin_error *err) {
+    stream->tar = archive_read_new();
+    if (archive_read_append_filter(stream->tar, ARCHIVE_FILTER_NONE) != ARCHIVE_OK ||
+        archive_read_support_format_tar(stream->tar) != ARCHIVE_OK ||
+        archive_read_support_format_empty(stream->tar) != ARCHIVE_OK ||
+        archive_read_open(stream->tar, stream, NULL, read_tar, NULL) != ARCHIVE_OK)
+        return archive_failed(stream, stream->tar, err);
+    return true;
+}
+
+struct pin_layer_stream *pin_layer_stream_open(int fd, const struct pin_layer_limits *limits,
+                                               struct pin_error *err) {
+    PIN_LAYER_STREAM struct pin_layer_stream *stream = calloc(1, sizeof(*stream));
+    char *buffer = malloc(CHUNK);
+    if (stream == NULL || buffer == NULL)
+        abort();
+    *stream =
+        (struct pin_layer_stream){.fd = fd, .limits = *limits, .hasher = pin_hasher_new(), .buffer = buffer};
+    stream->deadline_ns = now_ns() + limits->time_ns;
+    if (!choose_compression(stream, err))
+        return NULL;
+    if (stream->compression->filter != ARCHIVE_FILTER_NONE && !open_unpacker(stream, err))
+        return NULL;
+    if (!open_tar(stream, err))
+        return NULL;
+    struct pin_layer_stream *opened = stream;
+    stream = NULL;
+    return opened;
+}
+
+bool pin_layer_stream_next(struct pin_layer_stream *stream, struct archive_entry **entry,
+                           struct pin_error *err) {
+    int code = archive_read_next_header(stream->tar, entry);
+    if (code == ARCHIVE_EOF) {
+        *entry = NULL;
+        return true;
+    }
+    if (code != ARCHIVE_OK)
+        return archive_failed(stream, stream->tar, err);
+    if (++stream->entries > stream->limits.entries)
+        return too_much("entries", stream->limits.entries, err);
+    la_int64_t size = archive_entry_size(*entry);
+    if (size < 0 || __builtin_add_overflow(stream->file_bytes, (uint64_t)size, &stream->file_bytes) ||
+        stream->file_bytes > stream->limits.bytes)
+        return too_much("bytes in its files", stream->limits.bytes, err);
+    return true;
+}
+
+bool pin_layer_stream_data(struct pin_layer_stream *stream, const void **data, size_t *size, off_t *offset,
+                           struct pin_error *err) {
+    la_int64_t at = 0;
+    int code = archive_read_data_block(stream->tar, data, size, &at);
+    *offset = at;
+    if (code == ARCHIVE_EOF) {
+        *data = NULL;
+        return true;
+    }
+    return code == ARCHIVE_OK || archive_failed(stream, stream->tar, err);
+}
+
+bool pin_layer_stream_finish(struct pin_layer_stream *stream, uint8_t diff_id[PIN_SHA256_SIZE],
+                             uint64_t *bytes, struct pin_error *err) {
+    while (!stream->at_end) {
+        const void *data;
+        if (read_tar(stream->tar, stream, &data) < 0)
+            return archive_failed(stream, stream->tar, err);
+    }
+    pin_hasher_finish(stream->hasher, diff_id);
+    *bytes = stream->uncompressed;
+    return true;
+}
+
+uint64_t pin_layer_stream_entries(const struct pin_layer_stream *stream) {
+    return stream->entries;
+}
+
+const char *pin_layer_stream_media_type(const struct pin_layer_stream *stream) {
+    return stream->compression->media_type;
+}
+
+void pin_layer_stream_close(struct pin_layer_stream *stream) {
+    if (stream == NULL)
+        return;
+    (void)archive_read_free(stream->tar);
+    (void)archive_read_free(stream->unpacker);
+    pin_hasher_free(stream->hasher);
+    free(stream->buffer);
+    free(stream);
+}
+
+void pin_layer_stream_close_slot(struct pin_layer_stream **stream) {
+    pin_layer_stream_close(*stream);
+}

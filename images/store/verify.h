@@ -1,0 +1,17 @@
+/* verify.h: is the store still what it was? Every blob is hashed again, every unpacked layer compared with
+ * its index, every name and record looked at.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "images/image_store.h"
+
+struct pin_verify {
+    bool blobs_only;
+    void (*fault)(void *context, const char *what, const char *detail); /* "blob sha256:…", "damaged" */
+    void *context;
+    uint64_t blobs, layers, images, names, bytes, faults; /* looked at; found */
+};
+
+bool pin_store_verify(const struct pin_image_store *store, struct pin_verify *verify, struct pin_error *err);
