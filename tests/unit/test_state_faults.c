@@ -13,10 +13,12 @@
 #include "runtime/state/record.h"
 #include "state_fixture.h"
 
-static enum { PWRITE, FTRUNCATE, LINKAT, RENAMEAT, NO_CALL } failing = NO_CALL;
+enum call { PWRITE, FTRUNCATE, LINKAT, RENAMEAT, NO_CALL };
 
-static bool fails(int call) {
-    if ((int)failing != call)
+static enum call failing = NO_CALL;
+
+static bool fails(enum call call) {
+    if (failing != call)
         return false;
     errno = ENOSPC;
     return true;
@@ -53,7 +55,7 @@ static bool clean_nothing(void *context, int state_dir, uint32_t number, struct 
 
 static void no_table_is_left_half_made(void **state) {
     struct fixture *fixture = *state;
-    static const int calls[] = {PWRITE, FTRUNCATE, LINKAT};
+    static const enum call calls[] = {PWRITE, FTRUNCATE, LINKAT};
     for (size_t i = 0; i < PIN_COUNT(calls); i++) {
         struct pin_error err = {0};
         struct pin_slot slot = PIN_SLOT_NONE;
