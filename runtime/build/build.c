@@ -15,11 +15,14 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/units.h"
 #include "runtime/build/channel.h"
 #include "runtime/build/idmap.h"
 #include "runtime/build/inside.h"
 #include "runtime/build/sources.h"
 #include "runtime/init/image.h"
+
+#define REMOVE_WITHIN_NS (10 * PIN_NS_PER_S) /* for dying processes */
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U /* Linux 6.3 */
@@ -86,11 +89,12 @@ static bool set_limits(const struct pin_build_input *input, struct pin_sandbox *
     return sandbox->cgroup == NULL || pin_cgroup_attach(sandbox->cgroup, sandbox->init, err);
 }
 
-static bool has_changes(const struct pin_plan *plan) {
+/* The operation that makes a copy-on-write workspace, or -1. */
+static int find_overlay(const struct pin_plan *plan) {
     for (size_t i = 0; i < plan->op_count; i++)
         if (plan->ops[i].kind == PIN_OP_OVERLAY)
-            return true;
-    return false;
+            return (int)i;
+    return -1;
 }
 
 static bool guide_child(const struct pin_build_input *input, uint32_t range, struct pin_sandbox *sandbox,
@@ -98,7 +102,8 @@ static bool guide_child(const struct pin_build_input *input, uint32_t range, str
     return pin_idmap_write(input->plan, range, sandbox->init, err) &&
            pin_channel_sync(sandbox->control, PIN_SYNC_MAPPED, err) && set_limits(input, sandbox, err) &&
            pin_channel_sync(sandbox->control, PIN_SYNC_ATTACHED, err) &&
-           (!has_changes(input->plan) || pin_channel_take_changes(sandbox->control, &sandbox->changes, err));
+           (find_overlay(input->plan) < 0 ||
+            pin_channel_take_changes(sandbox->control, &sandbox->changes, err));
 }
 
 /* A failure of ours may be the echo of the child's: its own words are the better ones. */
@@ -115,7 +120,7 @@ static void prefer_childs_failure(int control, struct pin_error *err) {
 bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox, struct pin_error *err) {
     *sandbox = PIN_SANDBOX_NONE;
     uint32_t range = pin_slot_id_base(input->slot->number);
-    struct pin_sources sources;
+    struct pin_host_sources sources;
     int ends[2];
     PIN_CLOSE int init = seal_init(err);
     if (init < 0 || !pin_sources_open(input->plan, range, input->slot->state_dir, &sources, err))
@@ -130,6 +135,9 @@ bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox,
     } else {
         (void)pin_fail_errno(err, "make the control socket");
     }
+    int overlay = find_overlay(input->plan);
+    if (overlay >= 0)
+        sandbox->workspace = pin_steal_fd(&sources.ops[overlay].path);
     pin_sources_close(input->plan, &sources);
     if (ok && guide_child(input, range, sandbox, err))
         return true;
@@ -146,10 +154,12 @@ bool pin_sandbox_destroy(struct pin_sandbox *sandbox, struct pin_error *err) {
         while (waitpid(sandbox->init, NULL, 0) < 0 && errno == EINTR)
             ;
     }
-    bool ok = sandbox->cgroup == NULL || pin_cgroup_remove(sandbox->cgroup, err);
+    bool ok = sandbox->cgroup == NULL || pin_cgroup_remove(sandbox->cgroup, REMOVE_WITHIN_NS, err);
+    pin_cgroup_free(sandbox->cgroup);
     pin_close_fd(&sandbox->pidfd);
     pin_close_fd(&sandbox->control);
     pin_close_fd(&sandbox->changes);
+    pin_close_fd(&sandbox->workspace);
     *sandbox = PIN_SANDBOX_NONE;
     return ok;
 }

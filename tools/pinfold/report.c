@@ -41,14 +41,14 @@ static int print_json(json_t *error, json_t *others) {
     (void)fputc('\n', stdout);
     (void)fflush(stdout);
     json_decref(whole);
-    return PIN_EXIT_REFUSED;
+    return PIN_REPORT_EXIT;
 }
 
 int pin_report(const struct pin_error *err, bool as_json) {
     if (as_json)
         return print_json(error_object(err), NULL);
     print_line(err);
-    return PIN_EXIT_REFUSED;
+    return PIN_REPORT_EXIT;
 }
 
 int pin_report_findings(const struct pin_findings *found, bool as_json) {
@@ -62,5 +62,5 @@ int pin_report_findings(const struct pin_findings *found, bool as_json) {
         print_line(&found->list[i]);
     if (found->dropped > 0)
         (void)fprintf(stderr, "pinfold: and %zu more findings\n", found->dropped);
-    return PIN_EXIT_REFUSED;
+    return PIN_REPORT_EXIT;
 }

@@ -9,10 +9,9 @@
 
 #include "base/findings.h"
 
-#define PIN_EXIT_REFUSED 125 /* pinfold itself refused or failed */
-#define PIN_EXIT_USAGE 125   /* a wrong command line is a refusal as well: design, exit codes */
+#define PIN_REPORT_EXIT 125 /* pinfold itself refused or failed */
 
-/* To standard error, or as JSON to standard output; returns PIN_EXIT_REFUSED, so that `return pin_report(…)`
+/* To standard error, or as JSON to standard output; returns PIN_REPORT_EXIT, so that `return pin_report(…)`
  * works. */
 int pin_report(const struct pin_error *err, bool as_json);
 int pin_report_findings(const struct pin_findings *found, bool as_json);

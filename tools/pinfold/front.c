@@ -1,0 +1,212 @@
+#include "tools/pinfold/front.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/names.h"
+#include "policy/policy_order.h"
+#include "policy/policy_read.h"
+#include "runtime/build/cgroup/cgroup.h"
+#include "runtime/bundle/resolve.h"
+#include "runtime/state/state_dir.h"
+
+const char *const pin_front_frames[] = {"none", "fd", "stdout", "stdout-letta", NULL};
+static const uint32_t frames_values[] = {PIN_FRAMES_NONE, PIN_FRAMES_FD, PIN_FRAMES_STDOUT,
+                                         PIN_FRAMES_STDOUT_LETTA};
+
+const char *const pin_front_on_exit[] = {"discard", "keep", "merge", NULL};
+static const enum pin_on_exit on_exit_values[] = {PIN_ON_EXIT_DISCARD, PIN_ON_EXIT_KEEP, PIN_ON_EXIT_MERGE};
+
+/* "K=V" at the first "="; the key may not be empty. */
+static bool split_pair(struct pin_front *front, const char *text, const char *option, struct pin_pair *pair,
+                       struct pin_findings *found) {
+    const char *equals = strchr(text, '=');
+    if (equals == NULL || equals == text) {
+        (void)pin_find(found, PIN_ERROR_USAGE, option, "write NAME=VALUE", "%s '%.60s' has no name and value",
+                       option, text);
+        return false;
+    }
+    pair->key = pin_arena_strndup(&front->arena, text, (size_t)(equals - text));
+    pair->value = equals + 1;
+    return true;
+}
+
+static const struct pin_pair *split_pairs(struct pin_front *front, const struct pin_texts *texts,
+                                          const char *option, size_t *count, struct pin_findings *found) {
+    struct pin_pair *pairs = pin_arena_array(&front->arena, texts->count + 1, sizeof(*pairs));
+    *count = 0;
+    for (size_t i = 0; i < texts->count; i++)
+        if (split_pair(front, texts->items[i], option, &pairs[*count], found))
+            (*count)++;
+    return pairs;
+}
+
+static bool ends_with(const char *text, size_t length, const char *end) {
+    size_t size = strlen(end);
+    return length >= size && memcmp(text + length - size, end, size) == 0;
+}
+
+/* An absolute path whose end is a name: "dir/", "dir/." and "." would step through a link that `open` must
+ * not follow. */
+static const char *absolute(struct pin_front *front, const char *path, size_t length,
+                            struct pin_findings *found) {
+    char here[PATH_MAX];
+    while (length > 1 && (path[length - 1] == '/' || ends_with(path, length, "/.")))
+        length--;
+    if (length == 0 || path[0] == '/')
+        return pin_arena_strndup(&front->arena, path, length);
+    if (getcwd(here, sizeof(here)) == NULL) {
+        struct pin_error err = {0};
+        (void)pin_fail_errno(&err, "find the working directory");
+        pin_find_error(found, &err);
+        return NULL;
+    }
+    if (length == 1 && path[0] == '.')
+        return pin_arena_strdup(&front->arena, here);
+    return pin_arena_printf(&front->arena, "%s/%.*s", strcmp(here, "/") == 0 ? "" : here, (int)length, path);
+}
+
+static void take_workspace(struct pin_front *front, const struct pin_front_options *options,
+                           struct pin_findings *found) {
+    struct pin_request *request = &front->request;
+    if (options->workspace == NULL) {
+        if (options->on_exit >= 0)
+            (void)pin_find(found, PIN_ERROR_USAGE, "--on-exit", "add --workspace DIR:cow",
+                           "--on-exit needs a copy-on-write workspace");
+        return;
+    }
+    size_t length = strlen(options->workspace);
+    request->workspace.access = PIN_ACCESS_WRITE;
+    if (ends_with(options->workspace, length, ":ro")) {
+        request->workspace.access = PIN_ACCESS_READ;
+        length -= 3;
+    } else if (ends_with(options->workspace, length, ":cow")) {
+        request->workspace.access = PIN_ACCESS_COW;
+        length -= 4;
+    }
+    if (length == 0)
+        (void)pin_find(found, PIN_ERROR_USAGE, "--workspace", "name a directory",
+                       "--workspace names no directory");
+    else
+        request->workspace.source = absolute(front, options->workspace, length, found);
+    if (options->on_exit >= 0 && request->workspace.access != PIN_ACCESS_COW)
+        (void)pin_find(found, PIN_ERROR_USAGE, "--on-exit", "add :cow to the workspace",
+                       "--on-exit needs a copy-on-write workspace");
+    if (options->on_exit >= 0)
+        request->workspace.on_exit = on_exit_values[options->on_exit];
+}
+
+static void take_window(struct pin_request *request) {
+    struct winsize size;
+    if (isatty(STDIN_FILENO) && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 &&
+        size.ws_col > 0) {
+        request->rows = size.ws_row;
+        request->columns = size.ws_col;
+    } else {
+        request->rows = 24;
+        request->columns = 80;
+    }
+}
+
+static bool take_request(struct pin_front *front, const struct pin_front_options *options, char **args,
+                         size_t arg_count, struct pin_findings *found) {
+    struct pin_request *request = &front->request;
+    request->image = options->image;
+    request->args = (const char *const *)args;
+    request->arg_count = arg_count;
+    request->env = split_pairs(front, &options->env, "--env", &request->env_count, found);
+    request->labels = split_pairs(front, &options->labels, "--label", &request->label_count, found);
+    request->host_env = (const char *const *)environ;
+    request->egress = options->egress.items;
+    request->egress_count = options->egress.count;
+    request->secrets = options->secrets.items;
+    request->secret_count = options->secrets.count;
+    request->has_memory = options->memory.given;
+    request->memory_bytes = options->memory.value;
+    request->has_cpus = options->cpus.given;
+    request->millicpus = (uint32_t)options->cpus.value;
+    request->has_pids = options->pids.given;
+    request->pids = options->pids.value;
+    request->has_wall_time = options->timeout.given;
+    request->wall_time_ns = options->timeout.value;
+    if (options->frames >= 0) {
+        request->has_frames = true;
+        request->frames = frames_values[options->frames];
+    }
+    request->tty = options->tty;
+    if (options->tty)
+        take_window(request);
+    take_workspace(front, options, found);
+    return !pin_found_any(found);
+}
+
+static bool take_rootfs(struct pin_front *front, struct pin_findings *found) {
+    struct pin_error err = {0};
+    const char *image = front->request.image;
+    if (image != NULL && strcmp(image, "host") != 0) {
+        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "--image", "use the image 'host', or --bundle",
+                       "the image '%.60s' can't be run in this version", image);
+        return false;
+    }
+    struct pin_rootfs_identity identity = {front->effective->identity.user, front->effective->identity.group,
+                                           PIN_DEFAULT_HOSTNAME};
+    if (pin_rootfs_host(&front->arena, &identity, &front->rootfs, &err))
+        return true;
+    pin_find_error(found, &err);
+    return false;
+}
+
+bool pin_front_bundle(struct pin_front *front, const struct pin_front_options *options, char **args,
+                      size_t arg_count, struct pin_findings *found) {
+    front->ceiling = pin_policy_load(options->policy != NULL ? options->policy : "tool", found);
+    if (front->ceiling == NULL || !take_request(front, options, args, arg_count, found))
+        return false;
+    if (arg_count == 0) {
+        (void)pin_find(found, PIN_ERROR_USAGE, "", "write it after --", "there is no command to run");
+        return false;
+    }
+    front->effective = pin_request_narrow(front->ceiling, &front->request, found);
+    if (front->effective == NULL || !take_rootfs(front, found))
+        return false;
+    front->bundle = pin_resolve(front->effective, &front->request, &front->rootfs, found);
+    return front->bundle != NULL;
+}
+
+static bool gather_facts(struct pin_front *front, struct pin_error *err) {
+    char tag[PIN_STATE_TAG];
+    pin_host_get(&front->host);
+    front->state_dir = pin_state_open(err);
+    if (front->state_dir < 0 || !pin_state_tag(front->state_dir, tag, err) ||
+        !pin_cgroup_facts_get(tag, &front->cgroups, err))
+        return false;
+    pin_cgroup_prepare(&front->cgroups, PIN_LIBEXEC "/pinfold-scope");
+    front->host.lacks |= pin_cgroup_facts_lack(&front->cgroups, &front->host.lacks_hint);
+    if (front->host.privileged || front->bundle->ext.ids <= 1)
+        return true;
+    return pin_host_subids("/etc/subuid", front->host.uid, &front->host.subuids, err) &&
+           pin_host_subids("/etc/subgid", front->host.uid, &front->host.subgids, err);
+}
+
+bool pin_front_plan(struct pin_front *front, struct pin_findings *found) {
+    struct pin_error err = {0};
+    if (!gather_facts(front, &err)) {
+        pin_find_error(found, &err);
+        return false;
+    }
+    front->plan = pin_plan_make(front->bundle, &front->host, found);
+    return front->plan != NULL;
+}
+
+void pin_front_free(struct pin_front *front) {
+    pin_plan_free(front->plan);
+    pin_bundle_free(front->bundle);
+    pin_policy_free(front->effective);
+    pin_policy_free(front->ceiling);
+    pin_arena_free(&front->arena);
+    pin_close_fd(&front->state_dir);
+}

@@ -1,0 +1,80 @@
+/* front.h: what `run`, `plan` and `bundle export` share: from a command line to a plan.
+ *
+ * One struct holds the options that describe a sandbox (design, section 5), one all that they resolve to.
+ * Nothing here is privileged; nothing is built.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/findings.h"
+#include "images/rootfs.h"
+#include "runtime/build/cgroup/facts.h"
+#include "runtime/bundle/bundle.h"
+#include "runtime/bundle/request.h"
+#include "runtime/host/host.h"
+#include "runtime/plan/plan.h"
+#include "tools/pinfold/options.h"
+
+struct pin_front_options { /* the first member of each verb's values */
+    const char *policy, *image, *bundle, *workspace;
+    struct pin_texts env, secrets, labels, egress;
+    struct pin_number memory, cpus, pids, timeout;
+    bool tty, json;
+    int frames, on_exit; /* of the choices in front.c; -1: not given */
+};
+
+extern const char *const pin_front_frames[], *const pin_front_on_exit[]; /* ended by NULL */
+
+/* The rows of a verb's table whose values begin with a struct pin_front_options. */
+#define PIN_FRONT_ROW(option, sign, kind, member, form, text, names)                                         \
+    { option, sign, kind, offsetof(struct pin_front_options, member), form, text, names }
+#define PIN_FRONT_ROWS                                                                                       \
+    PIN_FRONT_ROW("policy", 'p', PIN_OPTION_TEXT, policy, "P",                                               \
+                  "the policy: a built-in or installed name, or a file (tool)", NULL),                       \
+        PIN_FRONT_ROW("image", 0, PIN_OPTION_TEXT, image, "REF",                                             \
+                      "the image that the root is made from (host)", NULL),                                  \
+        PIN_FRONT_ROW("bundle", 0, PIN_OPTION_TEXT, bundle, "DIR",                                           \
+                      "run this OCI bundle, with the policy as its ceiling", NULL),                          \
+        PIN_FRONT_ROW("workspace", 'w', PIN_OPTION_TEXT, workspace, "DIR[:ro|:cow]",                         \
+                      "show this directory at /workspace: read-write, read-only or copy-on-write", NULL),    \
+        PIN_FRONT_ROW("env", 'e', PIN_OPTION_TEXTS, env, "K=V", "set a variable inside", NULL),              \
+        PIN_FRONT_ROW("secret", 0, PIN_OPTION_TEXTS, secrets, "NAME", "hand this secret in", NULL),          \
+        PIN_FRONT_ROW("label", 0, PIN_OPTION_TEXTS, labels, "K=V", "a label, in results and logs", NULL),    \
+        PIN_FRONT_ROW("egress", 0, PIN_OPTION_TEXTS, egress, "HOST:PORT",                                    \
+                      "let connections to this host leave", NULL),                                           \
+        PIN_FRONT_ROW("memory", 0, PIN_OPTION_SIZE, memory, "N", "at most this much memory", NULL),          \
+        PIN_FRONT_ROW("cpus", 0, PIN_OPTION_CPUS, cpus, "N", "at most this many processors", NULL),          \
+        PIN_FRONT_ROW("pids", 0, PIN_OPTION_COUNT, pids, "N", "at most this many processes and threads",     \
+                      NULL),                                                                                 \
+        PIN_FRONT_ROW("timeout", 't', PIN_OPTION_TIME, timeout, "T", "end the run after this time", NULL),   \
+        PIN_FRONT_ROW("tty", 0, PIN_OPTION_FLAG, tty, NULL, "a terminal inside", NULL),                      \
+        PIN_FRONT_ROW("frames", 0, PIN_OPTION_CHOICE, frames, NULL, "where result frames are read",          \
+                      pin_front_frames),                                                                     \
+        PIN_FRONT_ROW("on-exit", 0, PIN_OPTION_CHOICE, on_exit, NULL,                                        \
+                      "what becomes of a copy-on-write workspace's changes", pin_front_on_exit),             \
+        PIN_FRONT_ROW("json", 0, PIN_OPTION_FLAG, json, NULL, "print one JSON object", NULL)
+
+struct pin_front { /* PIN_FRONT_NONE at first */
+    struct pin_arena arena;
+    struct pin_policy *ceiling, *effective;
+    struct pin_request request;
+    struct pin_rootfs rootfs;
+    struct pin_bundle *bundle;
+    struct pin_host host;
+    struct pin_cgroup_facts cgroups;
+    int state_dir; /* -1: not opened */
+    struct pin_plan *plan;
+};
+
+#define PIN_FRONT_NONE ((struct pin_front){.state_dir = -1})
+
+/* The bundle of a command line; `args` ends with NULL and may be empty where a bundle brings its own. */
+bool pin_front_bundle(struct pin_front *front, const struct pin_front_options *options, char **args,
+                      size_t arg_count, struct pin_findings *found);
+/* The state directory, host facts and the plan, after pin_front_bundle(). */
+bool pin_front_plan(struct pin_front *front, struct pin_findings *found);
+
+/* Frees all of it; fine with a zeroed or half made one. */
+void pin_front_free(struct pin_front *front);

@@ -1,0 +1,121 @@
+/* pinfold: finds the verb, and runs it here or in a program of its own, as git finds its commands. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/names.h"
+#include "base/text.h"
+#include "tools/pinfold/report.h"
+#include "tools/pinfold/verbs.h"
+
+static const struct pin_verb *const verbs[] = {&pin_verb_run, &pin_verb_plan, &pin_verb_doctor};
+
+struct program {
+    const char *name, *summary;
+};
+
+static const struct program programs[] = {
+    {"bundle", "export and check OCI bundles"        },
+    {"image",  "pull, import, list and remove images"},
+    {"policy", "check, explain and compare policies" },
+    {"audit",  "read and verify the audit log"       },
+};
+
+/* A caller may have closed 0, 1 or 2: what is opened next must not take their places. */
+static bool hold_standard_descriptors(void) {
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    return fd >= 0 && close(fd) == 0;
+}
+
+static void print_usage(FILE *to) {
+    (void)fputs("usage: pinfold VERB [options] …\n\nRuns untrusted tool code in a sandbox that a policy "
+                "describes.\n\nverbs:\n",
+                to);
+    for (size_t i = 0; i < PIN_COUNT(verbs); i++)
+        (void)fprintf(to, "  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+    for (size_t i = 0; i < PIN_COUNT(programs); i++)
+        (void)fprintf(to, "  %-8s %s\n", programs[i].name, programs[i].summary);
+    (void)fputs("\n'pinfold VERB --help' has the options and an example.\n", to);
+}
+
+static int unknown_verb(const char *name) {
+    struct pin_error err = {0};
+    const char *names[PIN_COUNT(verbs) + PIN_COUNT(programs)];
+    size_t count = 0;
+    for (size_t i = 0; i < PIN_COUNT(verbs); i++)
+        names[count++] = verbs[i]->name;
+    for (size_t i = 0; i < PIN_COUNT(programs); i++)
+        names[count++] = programs[i].name;
+    const char *near = pin_name_suggest(names, count, name);
+    (void)pin_fail(&err, PIN_ERROR_USAGE, "there is no verb '%.60s'", name);
+    if (near != NULL)
+        (void)pin_hint(&err, "did you mean '%s'?", near);
+    else
+        (void)pin_hint(&err, "see 'pinfold --help'");
+    return pin_report(&err, false);
+}
+
+/* pinfold-VERB beside this program in the build tree, or in libexec where it is installed. */
+static int run_program(const char *name, char **argv) {
+    char path[PATH_MAX], self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *slash = length > 0 ? memrchr(self, '/', (size_t)length) : NULL;
+    if (slash != NULL) {
+        *slash = '\0';
+        if (snprintf(path, sizeof(path), "%s/pinfold-%s", self, name) < (int)sizeof(path))
+            (void)execv(path, argv);
+        if (snprintf(path, sizeof(path), "%s/../pinfold-%s/pinfold-%s", self, name, name) < (int)sizeof(path))
+            (void)execv(path, argv);
+    }
+    (void)snprintf(path, sizeof(path), "%s/pinfold-%s", PIN_LIBEXEC, name);
+    (void)execv(path, argv);
+    struct pin_error err = {0};
+    (void)pin_fail_errno(&err, "run 'pinfold-%s'", name);
+    (void)pin_hint(&err, "it belongs in %s", PIN_LIBEXEC);
+    return pin_report(&err, false);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 1 || !hold_standard_descriptors())
+        return PIN_REPORT_EXIT;
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        print_usage(stderr);
+        return PIN_REPORT_EXIT;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    if (strcmp(name, "--version") == 0) {
+        (void)puts("pinfold " PIN_VERSION);
+        return 0;
+    }
+    if (strcmp(name, "completion") == 0) {
+        pin_help_completion(verbs, PIN_COUNT(verbs), "pinfold", stdout);
+        return 0;
+    }
+    if (strcmp(name, "man") == 0 && argc == 3) {
+        for (size_t i = 0; i < PIN_COUNT(verbs); i++)
+            if (strcmp(verbs[i]->name, argv[2]) == 0) {
+                pin_help_man(verbs[i], "pinfold", stdout);
+                return 0;
+            }
+        return unknown_verb(argv[2]);
+    }
+    for (size_t i = 0; i < PIN_COUNT(verbs); i++)
+        if (strcmp(verbs[i]->name, name) == 0)
+            return pin_verb_main(verbs[i], argc - 2, argv + 2);
+    for (size_t i = 0; i < PIN_COUNT(programs); i++)
+        if (strcmp(programs[i].name, name) == 0)
+            return run_program(name, argv + 1);
+    return unknown_verb(name);
+}

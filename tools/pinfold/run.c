@@ -1,0 +1,276 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/names.h"
+#include "runtime/build/build.h"
+#include "runtime/build/seccomp/cache.h"
+#include "runtime/bundle/bundle_write.h"
+#include "runtime/state/slots.h"
+#include "runtime/supervise/supervise.h"
+#include "tools/pinfold/front.h"
+#include "tools/pinfold/report.h"
+#include "tools/pinfold/verbs.h"
+#include "tools/pinfold/workspace.h"
+
+struct run_options {
+    struct pin_front_options front; /* first: PIN_FRONT_ROWS */
+    const char *input;
+    bool stream;
+    int io;
+};
+
+static const char *const io_choices[] = {"auto", "uring", "epoll", NULL};
+static const enum pin_io io_values[] = {PIN_IO_AUTO, PIN_IO_URING, PIN_IO_EPOLL};
+
+static const struct pin_option options[] = {
+    PIN_FRONT_ROWS,
+    {"stdin",  0, PIN_OPTION_TEXT,   offsetof(struct run_options, input),  "FILE|-",
+      "what the command reads (nothing)",                                                                              NULL},
+    {"stream", 0, PIN_OPTION_FLAG,   offsetof(struct run_options, stream), NULL,
+      "print JSON lines while things happen",                                                                          NULL},
+    {"io",     0, PIN_OPTION_CHOICE, offsetof(struct run_options, io),     NULL,     "how the loop waits, for tests",
+      io_choices                                                                                                           },
+};
+
+struct run { /* what one run owns, from the slot to the result */
+    struct pin_front front;
+    struct pin_slot slot;
+    struct pin_program filter;
+    struct pin_sandbox sandbox;
+    struct pin_result result;
+    int input;
+    char name[32];
+    char fingerprint[PIN_DIGEST_TEXT];
+};
+
+static bool clean_slot(void *context, int state_dir, uint32_t number, struct pin_error *err) {
+    (void)state_dir;
+    return pin_cgroup_clean_slot(context, number, "", err);
+}
+
+static bool take_slot(struct run *run, struct pin_error *err) {
+    struct pin_sweep swept = {0};
+    return pin_state_sweep(run->front.state_dir, clean_slot, &run->front.cgroups, &swept, err) &&
+           pin_slot_claim(run->front.state_dir, &run->slot, err);
+}
+
+static bool open_input(struct run *run, const struct run_options *values, struct pin_error *err) {
+    if (values->input == NULL) {
+        run->input = values->front.tty && isatty(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
+        return true;
+    }
+    run->input = strcmp(values->input, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                                                 : open(values->input, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (run->input >= 0)
+        return true;
+    (void)pin_fail_errno(err, "open '%s' for --stdin", values->input);
+    return pin_point(err, "%s", values->input);
+}
+
+static bool get_filter(struct run *run, struct pin_error *err) {
+    const struct pin_filter *filter = &run->front.bundle->seccomp;
+    struct pin_error uncached = {0};
+    if (!filter->present)
+        return true;
+    PIN_CLOSE int cache =
+        pin_cache_open(&uncached); /* without a cache the filter is compiled anew, and as safe */
+    return pin_program_get(filter, cache, &run->filter, err) || pin_wrap(err, "make the system call filter");
+}
+
+static bool kill_group(void *self) {
+    struct pin_error err = {0};
+    return pin_cgroup_kill(self, &err);
+}
+
+/* Asked for the numbers at any time, and after each event of the memory limit, which is armed anew here. */
+static bool read_usage(void *self, struct pin_usage *usage) {
+    struct pin_error err = {0};
+    struct pin_cgroup_usage now;
+    bool happened;
+    if (!pin_cgroup_oom_happened(self, &happened, &err))
+        pin_error_clear(&err);
+    if (!pin_cgroup_usage_read(self, &now, &err))
+        return false;
+    usage->cpu_ns = now.cpu_ns;
+    usage->memory_peak_bytes = now.memory_peak_bytes;
+    usage->pids_peak = now.pids_peak;
+    usage->oom_kills = now.oom_kills;
+    return true;
+}
+
+static bool watch_cgroup(struct run *run, struct pin_cgroup_ops *ops, struct pin_error *err) {
+    short events;
+    *ops = (struct pin_cgroup_ops){.oom_event_fd = -1};
+    if (run->sandbox.cgroup == NULL)
+        return true;
+    ops->self = run->sandbox.cgroup;
+    ops->kill = kill_group;
+    ops->usage = read_usage;
+    if (run->front.plan->limits.memory_bytes == PIN_UNLIMITED ||
+        (run->sandbox.missing & (1u << PIN_PROTECT_MEMORY)) != 0)
+        return true;
+    ops->oom_event_fd = pin_cgroup_oom_fd(run->sandbox.cgroup, &events, err);
+    return ops->oom_event_fd >= 0;
+}
+
+static void set_limits(const struct pin_bundle_ext *ext, struct pin_limits *limits) {
+    *limits = (struct pin_limits){
+        .wall_time_ns = ext->wall_time_ns,
+        .cpu_time_ns = ext->cpu_time_ns,
+        .grace_ns = ext->grace_ns,
+        .stdout_bytes = ext->stdout_bytes,
+        .stderr_bytes = ext->stderr_bytes,
+        .frame_bytes = ext->frame_bytes,
+        .on_output_cap = ext->on_output_cap,
+    };
+}
+
+static bool supervise(struct run *run, const struct run_options *values, uint64_t started_ns,
+                      struct pin_error *err) {
+    const struct pin_bundle *bundle = run->front.bundle;
+    struct pin_stream stream = {.fd = STDOUT_FILENO, .started_ns = started_ns};
+    struct pin_supervision supervision = {
+        .init_pid = run->sandbox.init,
+        .init_pidfd = run->sandbox.pidfd,
+        .control = run->sandbox.control,
+        .argv = bundle->process.args,
+        .envp = bundle->process.env,
+        .cwd = bundle->process.cwd,
+        .umask = bundle->process.has_umask ? bundle->process.umask : 0022,
+        .stdin_fd = run->input,
+        .output = values->stream       ? PIN_OUTPUT_STREAM
+                  : values->front.json ? PIN_OUTPUT_CAPTURE
+                                       : PIN_OUTPUT_PASS,
+        .stdout_fd = STDOUT_FILENO,
+        .stderr_fd = STDERR_FILENO,
+        .stream = &stream,
+        .tty = values->front.tty,
+        .terminal_fd = values->front.tty && isatty(STDIN_FILENO) ? STDIN_FILENO : -1,
+        .frames = bundle->ext.frames,
+        .started_ns = started_ns,
+        .io = values->io >= 0 ? io_values[values->io] : PIN_IO_AUTO,
+    };
+    set_limits(&bundle->ext, &supervision.limits);
+    if (!watch_cgroup(run, &supervision.cgroup, err))
+        return false;
+    bool ok = pin_supervise(&supervision, &run->result, err);
+    run->sandbox.init = 0; /* dead and reaped, either way */
+    if (ok && run->sandbox.changes >= 0)
+        run->result.changes =
+            pin_workspace_finish(bundle, &run->sandbox, run->front.state_dir, run->name, err);
+    return ok && !pin_is_set(err);
+}
+
+static bool build_and_supervise(struct run *run, const struct run_options *values, struct pin_error *err) {
+    uint64_t started_ns = pin_now_ns();
+    struct pin_build_input input = {run->front.plan, &run->front.cgroups,
+                                    run->front.bundle->seccomp.present ? &run->filter : NULL, &run->slot};
+    return get_filter(run, err) && open_input(run, values, err) && take_slot(run, err) &&
+           pin_build(&input, &run->sandbox, err) && supervise(run, values, started_ns, err);
+}
+
+static bool name_run(struct run *run, struct pin_error *err) {
+    uint8_t random[8];
+    uint8_t digest[PIN_SHA256_SIZE];
+    uint64_t number = 0;
+    if (getrandom(random, sizeof(random), 0) == (ssize_t)sizeof(random))
+        memcpy(&number, random, sizeof(number));
+    (void)snprintf(run->name, sizeof(run->name), "run-%016" PRIx64, number);
+    if (!pin_bundle_fingerprint(run->front.bundle, digest, err))
+        return false;
+    (void)pin_digest_print(run->fingerprint, digest);
+    return true;
+}
+
+/* Facts that only the front door knows. */
+static void complete_result(struct run *run, const char *missing[PIN_PROTECT_COUNT]) {
+    const struct pin_bundle_ext *ext = &run->front.bundle->ext;
+    struct pin_result *result = &run->result;
+    for (int i = 0; i < PIN_PROTECT_COUNT; i++)
+        if (run->sandbox.missing & (1u << i))
+            missing[result->missing_count++] = pin_protection_name((enum pin_protection)i);
+    result->missing = missing;
+    result->sandbox = run->name;
+    result->fingerprint = run->fingerprint;
+    result->labels = json_object();
+    for (size_t i = 0; i < ext->label_count; i++)
+        json_object_set_new(result->labels, ext->labels[i].key, json_string(ext->labels[i].value));
+}
+
+static int print_result(struct run *run, const struct run_options *values) {
+    const char *missing[PIN_PROTECT_COUNT];
+    struct pin_error err = {0};
+    complete_result(run, missing);
+    if (values->stream) {
+        struct pin_stream stream = {.fd = STDOUT_FILENO};
+        (void)pin_stream_exit(&stream, &run->result, &err);
+    } else if (values->front.json) {
+        json_t *json = pin_result_json(&run->result);
+        (void)pin_json_print(STDOUT_FILENO, json, &err);
+        json_decref(json);
+    } else {
+        if (run->result.changes != NULL)
+            pin_workspace_print(run->result.changes);
+        if (pin_is_set(&run->result.error))
+            (void)pin_report(&run->result.error, false);
+    }
+    return run->result.exit_code;
+}
+
+/* What can't be cleared now is taken up by the next command's sweep: the slot stays claimed until then. */
+static void clear(struct run *run) {
+    struct pin_error err = {0};
+    bool gone = pin_sandbox_destroy(&run->sandbox, &err);
+    if (run->slot.lock_fd >= 0 && gone)
+        (void)pin_slot_release(&run->slot, &err);
+    pin_slot_close(&run->slot);
+    pin_close_fd(&run->input);
+}
+
+static int run_run(const struct pin_invocation *invocation) {
+    const struct run_options *values = invocation->values;
+    struct run run = {
+        .front = PIN_FRONT_NONE, .slot = PIN_SLOT_NONE, .sandbox = PIN_SANDBOX_NONE, .input = -1};
+    struct pin_findings found = {0};
+    struct pin_error err = {0};
+    bool json = values->front.json || values->stream;
+    int code;
+    if (!pin_front_bundle(&run.front, &values->front, invocation->arguments, invocation->argument_count,
+                          &found) ||
+        !pin_front_plan(&run.front, &found)) {
+        code = pin_report_findings(&found, json);
+    } else {
+        bool ok = name_run(&run, &err) && build_and_supervise(&run, values, &err);
+        uint32_t missing = run.sandbox.missing;
+        clear(&run);
+        run.sandbox.missing = missing;
+        code = ok ? print_result(&run, values) : pin_report(&err, json);
+    }
+    pin_result_free(&run.result);
+    pin_program_free(&run.filter);
+    pin_front_free(&run.front);
+    return code;
+}
+
+const struct pin_verb pin_verb_run = {
+    .name = "run",
+    .synopsis = "-- CMD ARG…",
+    .summary = "run a command in a sandbox of its own, once",
+    .description = "The command gets fresh namespaces, limits, a system call filter and a root of its own, "
+                   "as the policy says.\n"
+                   "A request beyond the policy is refused whole, and nothing is built. The run ends with "
+                   "its process tree.",
+    .example = "  pinfold run --workspace . --timeout 10s --json -- python3 tool.py",
+    .options = options,
+    .option_count = PIN_COUNT(options),
+    .values_size = sizeof(struct run_options),
+    .most_arguments = SIZE_MAX,
+    .run = run_run,
+};

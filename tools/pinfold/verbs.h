@@ -1,0 +1,8 @@
+/* verbs.h: the verbs that are part of the program itself; the others are programs of their own in libexec. */
+#pragma once
+
+#include "tools/pinfold/options.h"
+
+extern const struct pin_verb pin_verb_run;
+extern const struct pin_verb pin_verb_plan;
+extern const struct pin_verb pin_verb_doctor;
