@@ -1,2 +1,6 @@
 pin_unit_test(test_egress_spelling LIBRARIES pin_egress)
 pin_unit_test(test_egress_judge LIBRARIES pin_egress)
+
+# For the integration tests: a program behind a broker, without the rest of a sandbox.
+add_executable(egress_harness "${CMAKE_SOURCE_DIR}/tests/integration/egress_harness.c")
+target_link_libraries(egress_harness PRIVATE pin_flags pin_egress_host pin::cap)

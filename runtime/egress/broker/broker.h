@@ -1,0 +1,54 @@
+/* broker.h: what the parts of the broker share. One thread, one sandbox. */
+#pragma once
+
+#include "base/arena.h"
+#include "runtime/egress/broker/poll.h"
+#include "runtime/egress/broker/report.h"
+#include "runtime/egress/bucket.h"
+#include "runtime/egress/event.h"
+#include "runtime/egress/inside.h"
+#include "runtime/egress/rules_blob.h"
+#include "runtime/egress/synthetic.h"
+
+struct resolver;
+struct conn;
+struct dial;
+struct flows;
+
+struct broker {
+    struct poll poll;
+    struct report report;
+    struct pin_arena arena; /* of the rules */
+    struct pin_egress_rules rules;
+    struct pin_egress_limits limits;
+    struct pin_synthetic *names;
+    struct pin_bucket new_names; /* below wildcards */
+    uint64_t wildcard_names;
+    struct resolver *resolver;
+    struct dial *dials;  /* under way */
+    struct conn *conns;  /* open or being made */
+    struct flows *flows; /* of UDP; NULL: none are served */
+    uint64_t conn_count, conn_total, bytes_out, bytes_in, next_id;
+    struct pin_bucket rate; /* bytes, both ways */
+    bool throttled;         /* some connection waits for `rate` */
+    bool accept_paused;     /* no descriptor was left */
+    size_t pending_bytes;   /* read and not yet taken by the other side, all connections */
+    uint8_t *buffer;        /* for one read at a time */
+    bool ended;
+    int sockets[PIN_EGRESS_SOCKET_COUNT], life; /* as they were handed over; -1: absent */
+};
+#define BROKER_BUFFER (1024u * 1024)
+
+/* The rule's number in events. */
+int broker_rule_number(const struct broker *broker, const struct pin_egress_rule *rule);
+/* What a program inside has dialled: a name by its synthetic address, or an address. False: neither can ever
+ * be a destination (loopback, a synthetic address without a name); `to` then holds the address, for the
+ * record. */
+struct sockaddr_storage;
+bool broker_destination(const struct broker *broker, const struct sockaddr_storage *dialled,
+                        struct pin_destination *to);
+/* An event about a destination; the caller fills in the rest. */
+struct pin_egress_event broker_event(const struct broker *broker, enum pin_egress_event_kind kind,
+                                     const struct pin_destination *to, const struct pin_verdict *verdict);
+void broker_refuse(struct broker *broker, const struct pin_destination *to,
+                   const struct pin_verdict *verdict);

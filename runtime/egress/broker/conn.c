@@ -1,0 +1,228 @@
+#include "runtime/egress/broker/conn.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "runtime/egress/broker/relay.h"
+
+#define ACCEPT_ROUND 32              /* then the others have their turn */
+#define CHECK_NS (20 * PIN_NS_PER_S) /* for the bytes that are checked to be whole */
+#define HTTPS_PORT 443
+#define HTTP_PORT 80
+
+static void reset_on_close(int fd) {
+    struct linger now = {.l_onoff = 1, .l_linger = 0};
+    if (fd >= 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)); /* else it closes in the other way */
+}
+
+static void refuse_socket(int fd) {
+    reset_on_close(fd);
+    (void)close(fd);
+}
+
+/* What the program dialled is the address of the accepted socket: see tproxy.txt. */
+static bool read_destination(struct broker *broker, int fd, struct pin_destination *to) {
+    struct sockaddr_storage local;
+    socklen_t size = sizeof(local);
+    *to = (struct pin_destination){.protocol = PIN_PROTOCOL_TCP};
+    return getsockname(fd, (struct sockaddr *)&local, &size) == 0 &&
+           broker_destination(broker, &local, to);
+}
+
+static enum inspection inspection_of(const struct pin_destination *to) {
+    if (to->host == NULL || to->protocol != PIN_PROTOCOL_TCP)
+        return INSPECT_NOTHING;
+    return to->port == HTTPS_PORT ? INSPECT_TLS : to->port == HTTP_PORT ? INSPECT_HTTP : INSPECT_NOTHING;
+}
+
+static bool is_within_budget(const struct broker *broker) {
+    const struct pin_egress_limits *limits = &broker->limits;
+    return (limits->connections_at_once == 0 || broker->conn_count < limits->connections_at_once) &&
+           (limits->connections_total == 0 || broker->conn_total < limits->connections_total) &&
+           (limits->bytes_out == 0 || broker->bytes_out < limits->bytes_out) &&
+           (limits->bytes_in == 0 || broker->bytes_in < limits->bytes_in);
+}
+
+static void report(const struct conn *conn, enum pin_egress_event_kind kind, enum pin_egress_reason reason,
+                   int os_errno) {
+    struct pin_verdict verdict = {.reason = reason, .rule = conn->verdict.rule};
+    struct pin_egress_event event = broker_event(conn->broker, kind, &conn->to, &verdict);
+    uint64_t now = now_ns();
+    event.os_errno = os_errno;
+    event.id = conn->id;
+    event.bytes_out = conn->bytes_out;
+    event.bytes_in = conn->bytes_in;
+    event.duration_ns = now - conn->started_ns;
+    report_event(&conn->broker->report, &event, now);
+}
+
+static void link_conn(struct conn *conn) {
+    struct broker *broker = conn->broker;
+    conn->following = broker->conns;
+    conn->link = &broker->conns;
+    if (conn->following != NULL)
+        conn->following->link = &conn->following;
+    broker->conns = conn;
+    broker->conn_count++;
+    broker->conn_total++;
+}
+
+static void unlink_conn(struct conn *conn) {
+    *conn->link = conn->following;
+    if (conn->following != NULL)
+        conn->following->link = conn->link;
+    conn->link = NULL;
+    conn->broker->conn_count--;
+}
+
+static void release(struct grave *grave) {
+    struct conn *conn = container_of(grave, struct conn, grave);
+    free(conn->inner.pending);
+    free(conn->outer.pending);
+    free(conn->held);
+    free(conn);
+}
+
+void conn_close(struct conn *conn) {
+    if (conn->link == NULL)
+        return; /* closed already, in this round */
+    struct broker *broker = conn->broker;
+    unlink_conn(conn);
+    if (conn->is_dialling)
+        dial_cancel(&conn->dial);
+    poll_close(&broker->poll, &conn->inner.watch);
+    poll_close(&broker->poll, &conn->outer.watch);
+    broker->pending_bytes -= conn->inner.pending_size + conn->outer.pending_size;
+    if (conn->is_open)
+        report(conn, PIN_EGRESS_EVENT_CLOSE, PIN_EGRESS_ALLOWED, 0);
+    poll_bury(&broker->poll, &conn->grave, release);
+}
+
+void conn_abort(struct conn *conn) {
+    reset_on_close(conn->inner.watch.fd);
+    reset_on_close(conn->outer.watch.fd);
+    conn_close(conn);
+}
+
+void conn_refuse(struct conn *conn, enum pin_egress_reason reason) {
+    report(conn, PIN_EGRESS_EVENT_REFUSE, reason, 0);
+    conn_abort(conn);
+}
+
+static void dialled(struct dial *dial, int fd, const struct pin_verdict *verdict, int os_errno) {
+    struct conn *conn = container_of(dial, struct conn, dial);
+    conn->is_dialling = false;
+    memcpy(conn->to.address, dial->to.address, sizeof(conn->to.address));
+    conn->verdict = *verdict;
+    if (fd < 0) {
+        bool failed = verdict->allowed || verdict->reason == PIN_EGRESS_NOT_RESOLVED;
+        report(conn, failed ? PIN_EGRESS_EVENT_FAIL : PIN_EGRESS_EVENT_REFUSE, verdict->reason, os_errno);
+        conn_abort(conn);
+        return;
+    }
+    conn->outer.watch.fd = fd;
+    conn->is_open = true;
+    conn->active_ns = now_ns();
+    conn->held_since_ns = conn->inspection == INSPECT_TLS ? conn->active_ns : 0;
+    report(conn, PIN_EGRESS_EVENT_CONNECT, PIN_EGRESS_ALLOWED, 0);
+    relay_start(conn);
+}
+
+static void conn_begin(struct broker *broker, int fd, const struct pin_destination *to,
+                       const struct pin_verdict *verdict) {
+    struct conn *conn = calloc(1, sizeof(*conn));
+    if (conn == NULL) {
+        refuse_socket(fd);
+        return;
+    }
+    conn->broker = broker;
+    conn->to = *to;
+    conn->verdict = *verdict;
+    conn->id = ++broker->next_id;
+    conn->started_ns = now_ns();
+    conn->inner = (struct side){.watch = {.fd = fd}, .conn = conn, .chunk = RELAY_CHUNK_FIRST};
+    conn->outer = (struct side){.watch = {.fd = -1}, .conn = conn, .chunk = RELAY_CHUNK_FIRST};
+    conn->inspection = inspection_of(to);
+    conn->guard = (struct pin_http_guard){.host = to->host, .port = to->port};
+    link_conn(conn);
+    conn->is_dialling = true;
+    conn->dial = (struct dial){.done = dialled, .to = *to, .verdict = *verdict};
+    dial_start(broker, &conn->dial);
+}
+
+static void admit(struct broker *broker, int fd) {
+    struct pin_destination to;
+    struct pin_verdict verdict = {.reason = PIN_EGRESS_NOT_LISTED};
+    if (read_destination(broker, fd, &to))
+        verdict = pin_egress_judge(&broker->rules, &to);
+    if (verdict.allowed && !is_within_budget(broker))
+        verdict = (struct pin_verdict){.reason = PIN_EGRESS_BUDGET, .rule = verdict.rule};
+    if (!verdict.allowed) {
+        broker_refuse(broker, &to, &verdict);
+        refuse_socket(fd);
+        return;
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)); /* a delay more, if it fails */
+    conn_begin(broker, fd, &to, &verdict);
+}
+
+void conn_accept(struct broker *broker, int listener) {
+    for (int i = 0; i < ACCEPT_ROUND; i++) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+            broker->accept_paused = true;
+            return;
+        }
+        if (fd < 0)
+            return;
+        admit(broker, fd);
+    }
+}
+
+static bool is_late(const struct conn *conn, uint64_t now) {
+    const struct pin_egress_limits *limits = &conn->broker->limits;
+    return conn->is_open && ((limits->idle_ns != 0 && now - conn->active_ns > limits->idle_ns) ||
+                             (limits->lifetime_ns != 0 && now - conn->started_ns > limits->lifetime_ns));
+}
+
+void conn_tick(struct broker *broker, uint64_t now) {
+    bool was_throttled = broker->throttled;
+    broker->throttled = false;
+    for (struct conn *conn = broker->conns, *following; conn != NULL; conn = following) {
+        following = conn->following;
+        bool checking = conn->is_open && conn->inspection != INSPECT_NOTHING && conn->held_since_ns != 0;
+        if (checking && now - conn->held_since_ns > CHECK_NS)
+            conn_refuse(conn, conn->inspection == INSPECT_TLS ? PIN_EGRESS_NOT_TLS : PIN_EGRESS_NOT_HTTP);
+        else if (is_late(conn, now))
+            conn_refuse(conn, PIN_EGRESS_BUDGET);
+        else if (was_throttled && conn->is_open)
+            relay_update(conn);
+    }
+}
+
+void conn_judge_again(struct broker *broker) {
+    for (struct conn *conn = broker->conns, *following; conn != NULL; conn = following) {
+        following = conn->following;
+        struct pin_verdict verdict = !conn->is_open || conn->to.host == NULL
+                                         ? pin_egress_judge(&broker->rules, &conn->to)
+                                         : pin_egress_judge_resolved(&broker->rules, &conn->to);
+        conn->verdict = verdict;
+        conn->dial.verdict = verdict;
+        if (!verdict.allowed)
+            conn_refuse(conn, verdict.reason);
+        /* Addresses of a dial under way were screened by the old rules: start it again. */
+        else if (conn->is_dialling) {
+            dial_cancel(&conn->dial);
+            conn->dial = (struct dial){.done = dialled, .to = conn->to, .verdict = verdict};
+            dial_start(broker, &conn->dial);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+#include "runtime/egress/broker/control.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "runtime/egress/broker/conn.h"
+#include "runtime/egress/broker/flows.h"
+#include "runtime/egress/start.h"
+
+struct control {
+    struct watch requests, life;
+    struct broker *broker;
+};
+
+static size_t read_blob(int fd, uint8_t *to, size_t room) {
+    size_t size = 0;
+    for (ssize_t got; size < room && (got = pread(fd, to + size, room - size, (off_t)size)) > 0;)
+        size += (size_t)got;
+    return size;
+}
+
+bool control_load_rules(struct broker *broker, int fd, struct pin_error *err) {
+    PIN_FREE uint8_t *blob = malloc(PIN_RULES_BLOB_MAX);
+    if (blob == NULL)
+        return pin_fail_errno(err, "read the egress rules");
+    struct pin_arena arena = {.block = NULL};
+    struct pin_egress_rules rules;
+    struct pin_egress_limits limits;
+    size_t size = read_blob(fd, blob, PIN_RULES_BLOB_MAX);
+    if (!pin_rules_blob_read(blob, size, &arena, &rules, &limits, err)) {
+        pin_arena_free(&arena);
+        return false;
+    }
+    struct pin_arena old = broker->arena;
+    broker->arena = arena;
+    broker->rules = rules;
+    broker->limits = limits;
+    broker->new_names =
+        (struct pin_bucket){.per_second = limits.names_per_second, .burst = limits.names_per_second * 2};
+    broker->rate =
+        (struct pin_bucket){.per_second = limits.bytes_per_second, .burst = limits.bytes_per_second};
+    conn_judge_again(broker); /* the last that could point into the old rules */
+    flows_judge_again(broker);
+    pin_arena_free(&old);
+    return true;
+}
+
+static int received_fd(struct msghdr *message) {
+    int fd = -1;
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+        header->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+    return fd;
+}
+
+static void replace_rules(struct broker *broker, int fd) {
+    struct pin_error err = {.kind = PIN_ERROR_NONE};
+    struct pin_egress_event event = {.kind = PIN_EGRESS_EVENT_REPLACED, .rule = PIN_EGRESS_NO_RULE};
+    if (!control_load_rules(broker, fd, &err)) {
+        broker->ended = true; /* rules that can't be read: nothing is allowed any more */
+        return;
+    }
+    report_event(&broker->report, &event, now_ns());
+}
+
+static void requests_ready(struct watch *watch, uint32_t events) {
+    (void)events;
+    struct control *control = container_of(watch, struct control, requests);
+    _Alignas(struct cmsghdr) char ancillary[CMSG_SPACE(sizeof(int))];
+    char request;
+    struct iovec data = {&request, 1};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = ancillary, .msg_controllen = sizeof(ancillary)};
+    ssize_t size = recvmsg(watch->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    PIN_CLOSE int fd = size == 1 ? received_fd(&message) : -1;
+    if (size == 1 && request == PIN_BROKER_REPLACE && fd >= 0)
+        replace_rules(control->broker, fd);
+    else if (control->life.fd < 0)
+        control->broker->ended = true;
+    else
+        (void)poll_want(&control->broker->poll, watch,
+                        0); /* the engine's command is gone; the sandbox lives */
+}
+
+static void life_ready(struct watch *watch, uint32_t events) {
+    (void)events;
+    container_of(watch, struct control, life)->broker->ended = true;
+}
+
+static struct control *control_new(struct broker *broker) {
+    struct control *control = calloc(1, sizeof(*control)); /* lives as long as the process */
+    if (control != NULL)
+        *control = (struct control){
+            .requests = {.fd = PIN_BROKER_CONTROL_FD,              .ready = requests_ready},
+            .life = { .fd = broker->life,
+                         .ready = life_ready},
+            .broker = broker,
+        };
+    return control;
+}
+
+bool control_serve(struct broker *broker) {
+    struct control *control = control_new(broker);
+    return control != NULL && poll_want(&broker->poll, &control->requests, EPOLLIN) &&
+           (control->life.fd < 0 || poll_want(&broker->poll, &control->life, EPOLLIN));
+}

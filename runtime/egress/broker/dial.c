@@ -1,0 +1,234 @@
+#include "runtime/egress/broker/dial.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/units.h"
+#include "policy/egress_rule.h"
+
+#define STAGGER_NS (250 * PIN_NS_PER_MS)
+#define DEADLINE_NS (30 * PIN_NS_PER_S)
+
+unsigned dial_sockaddr(struct sockaddr_storage *to, const uint8_t address[16], uint16_t port) {
+    struct sockaddr_in *four = (struct sockaddr_in *)(void *)to;
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)(void *)to;
+    memset(to, 0, sizeof(*to));
+    if (pin_address_is_ipv4(address)) {
+        four->sin_family = AF_INET;
+        four->sin_port = htons(port);
+        memcpy(&four->sin_addr, address + 12, 4);
+        return sizeof(*four);
+    }
+    six->sin6_family = AF_INET6;
+    six->sin6_port = htons(port);
+    memcpy(&six->sin6_addr, address, 16);
+    return sizeof(*six);
+}
+
+/* The source address that the kernel picks for one of its own addresses is that address. Nothing is sent, and
+ * there is no list of addresses that could be out of date. */
+static bool is_of_this_host(const uint8_t address[16]) {
+    struct sockaddr_storage to, from;
+    unsigned size = dial_sockaddr(&to, address, 9);
+    socklen_t from_size = sizeof(from);
+    PIN_CLOSE int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&to, size) != 0)
+        return false; /* nowhere to go: dialling it fails in the same way */
+    if (getsockname(fd, (struct sockaddr *)&from, &from_size) != 0)
+        return true;
+    const struct sockaddr_in *to4 = (const void *)&to, *from4 = (const void *)&from;
+    const struct sockaddr_in6 *to6 = (const void *)&to, *from6 = (const void *)&from;
+    return to.ss_family == AF_INET ? to4->sin_addr.s_addr == from4->sin_addr.s_addr
+                                   : memcmp(&to6->sin6_addr, &from6->sin6_addr, 16) == 0;
+}
+
+static struct pin_verdict screen(const struct broker *broker, const struct pin_destination *to) {
+    /* A literal address was judged by cidr rules already, and what they name they mean. */
+    if (to->host == NULL)
+        return pin_egress_judge(&broker->rules, to);
+    struct pin_verdict verdict = pin_egress_judge_resolved(&broker->rules, to);
+    bool ours = verdict.allowed && strcmp(to->host, PIN_HOST_INTERNAL) != 0 &&
+                !pin_egress_opens_address(&broker->rules, to) && is_of_this_host(to->address);
+    if (ours)
+        verdict = (struct pin_verdict){.reason = PIN_EGRESS_HOST_ADDRESS, .rule = verdict.rule};
+    return verdict;
+}
+
+size_t dial_screen(const struct broker *broker, const struct pin_destination *to,
+                   uint8_t (*answers)[16], size_t count, uint8_t candidates[][16],
+                   struct pin_verdict *verdicts, struct pin_verdict *refused) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct pin_destination one = *to;
+        memcpy(one.address, answers[i], sizeof(one.address));
+        struct pin_verdict verdict = screen(broker, &one);
+        if (!verdict.allowed) {
+            *refused = verdict;
+            memcpy(candidates[kept], answers[i], sizeof(one.address)); /* for the record, if it is the last */
+            continue;
+        }
+        memcpy(candidates[kept], answers[i], sizeof(one.address));
+        verdicts[kept++] = verdict;
+    }
+    return kept;
+}
+
+static void unlink_dial(struct dial *dial) {
+    if (dial->link == NULL)
+        return;
+    *dial->link = dial->following;
+    if (dial->following != NULL)
+        dial->following->link = dial->link;
+    dial->link = NULL;
+}
+
+static void link_dial(struct broker *broker, struct dial *dial) {
+    dial->following = broker->dials;
+    dial->link = &broker->dials;
+    if (dial->following != NULL)
+        dial->following->link = &dial->following;
+    broker->dials = dial;
+}
+
+void dial_cancel(struct dial *dial) {
+    resolver_forget(&dial->question);
+    for (size_t i = 0; i < DIAL_ATTEMPTS; i++)
+        poll_close(&dial->broker->poll, &dial->attempts[i].watch);
+    unlink_dial(dial);
+}
+
+static void finish(struct dial *dial, int fd, const struct pin_verdict *verdict, int os_errno) {
+    dial_cancel(dial);
+    dial->done(dial, fd, verdict, os_errno);
+}
+
+static bool is_trying(const struct dial *dial) {
+    for (size_t i = 0; i < DIAL_ATTEMPTS; i++)
+        if (dial->attempts[i].watch.fd >= 0)
+            return true;
+    return false;
+}
+
+static void try_next(struct dial *dial, uint64_t now);
+
+static void attempt_ready(struct watch *watch, uint32_t events) {
+    (void)events;
+    struct attempt *attempt = container_of(watch, struct attempt, watch);
+    struct dial *dial = attempt->dial;
+    int code = 0;
+    socklen_t size = sizeof(code);
+    if (getsockopt(watch->fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0)
+        code = errno;
+    if (code != 0) {
+        poll_close(&dial->broker->poll, watch);
+        dial->os_errno = code;
+        try_next(dial, now_ns());
+        return;
+    }
+    memcpy(dial->to.address, attempt->address, sizeof(attempt->address));
+    int fd = watch->fd;
+    (void)poll_want(&dial->broker->poll, watch, 0);
+    watch->fd = -1; /* the receiver's */
+    struct pin_verdict verdict = dial->verdict;
+    for (size_t i = 0; i < dial->count; i++)
+        if (memcmp(dial->candidates[i], attempt->address, sizeof(attempt->address)) == 0)
+            verdict = dial->verdicts[i];
+    finish(dial, fd, &verdict, 0);
+}
+
+/* False: this address can't even be tried. */
+static bool attempt_start(struct dial *dial, struct attempt *attempt, const uint8_t address[16]) {
+    struct sockaddr_storage to;
+    unsigned size = dial_sockaddr(&to, address, dial->to.port);
+    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        dial->os_errno = errno;
+        return false;
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)); /* a delay more, if it fails */
+    *attempt = (struct attempt){
+        .watch = {.fd = fd, .ready = attempt_ready},
+          .dial = dial
+    };
+    memcpy(attempt->address, address, sizeof(attempt->address));
+    bool started = (connect(fd, (const struct sockaddr *)&to, size) == 0 || errno == EINPROGRESS) &&
+                   poll_want(&dial->broker->poll, &attempt->watch, EPOLLOUT);
+    if (!started) {
+        dial->os_errno = errno;
+        poll_close(&dial->broker->poll, &attempt->watch);
+    }
+    return started;
+}
+
+static void try_next(struct dial *dial, uint64_t now) {
+    for (size_t i = 0; i < DIAL_ATTEMPTS && dial->next < dial->count; i++) {
+        if (dial->attempts[i].watch.fd >= 0)
+            continue;
+        if (attempt_start(dial, &dial->attempts[i], dial->candidates[dial->next++])) {
+            dial->next_at_ns = now + STAGGER_NS;
+            return;
+        }
+    }
+    dial->next_at_ns = dial->deadline_ns; /* every place is taken, or nobody waits for one */
+    if (!is_trying(dial))
+        finish(dial, -1, &dial->verdict, dial->os_errno != 0 ? dial->os_errno : EHOSTUNREACH);
+}
+
+static void resolved(struct question *question, uint8_t (*addresses)[16], size_t count, int os_errno) {
+    struct dial *dial = container_of(question, struct dial, question);
+    if (count == 0) {
+        struct pin_verdict none = {.reason = PIN_EGRESS_NOT_RESOLVED, .rule = dial->verdict.rule};
+        finish(dial, -1, &none, os_errno);
+        return;
+    }
+    struct pin_verdict refused = dial->verdict;
+    dial->count =
+        dial_screen(dial->broker, &dial->to, addresses, count, dial->candidates, dial->verdicts, &refused);
+    if (dial->count == 0) {
+        memcpy(dial->to.address, dial->candidates[0], sizeof(dial->to.address));
+        finish(dial, -1, &refused, 0);
+        return;
+    }
+    try_next(dial, now_ns());
+}
+
+void dial_start(struct broker *broker, struct dial *dial) {
+    dial->broker = broker;
+    dial->question = (struct question){.answered = resolved};
+    dial->deadline_ns = now_ns() + DEADLINE_NS;
+    for (size_t i = 0; i < DIAL_ATTEMPTS; i++)
+        dial->attempts[i].watch = (struct watch){.fd = -1};
+    link_dial(broker, dial);
+    uint8_t own[1][16];
+    memcpy(own[0], dial->to.address, sizeof(own[0]));
+    if (dial->to.host != NULL)
+        resolver_ask(broker->resolver, dial->to.host, &dial->question);
+    else
+        resolved(&dial->question, own, 1, 0);
+}
+
+void dial_tick(struct broker *broker, uint64_t now) {
+    for (struct dial *dial = broker->dials, *following; dial != NULL; dial = following) {
+        following = dial->following;
+        if (now >= dial->deadline_ns)
+            finish(dial, -1, &dial->verdict, ETIMEDOUT);
+        else if (dial->next > 0 && dial->next < dial->count && now >= dial->next_at_ns)
+            try_next(dial, now);
+    }
+}
+
+int dial_timeout(const struct broker *broker, uint64_t now, int limit) {
+    for (const struct dial *dial = broker->dials; dial != NULL; dial = dial->following) {
+        uint64_t at = dial->next > 0 && dial->next < dial->count ? dial->next_at_ns : dial->deadline_ns;
+        int ms = at <= now ? 0 : (int)((at - now) / PIN_NS_PER_MS) + 1;
+        if (limit < 0 || ms < limit)
+            limit = ms;
+    }
+    return limit;
+}

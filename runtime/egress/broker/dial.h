@@ -1,0 +1,50 @@
+/* dial.h: from a judged destination to a connected socket.
+ *
+ * Resolves the name, screens every address that it has, and tries what is left, the next one a quarter of a
+ * second after the last or as soon as it fails; the first that connects wins. The address that was screened
+ * is the one that is dialled. Source: RFC 8305 5.
+ */
+#pragma once
+
+#include "runtime/egress/broker/resolver.h"
+
+#define DIAL_ATTEMPTS 3 /* at the same time */
+
+struct attempt {
+    struct watch watch;
+    struct dial *dial;
+    uint8_t address[16];
+};
+
+struct dial {
+    /* `fd` >= 0: connected to `to->address`, the receiver's now. Otherwise the verdict says why, or
+     * `os_errno`. Called once. */
+    void (*done)(struct dial *dial, int fd, const struct pin_verdict *verdict, int os_errno);
+    struct pin_destination to;
+    struct pin_verdict verdict;
+    struct broker *broker;
+    struct question question;
+    struct attempt attempts[DIAL_ATTEMPTS];
+    uint8_t candidates[RESOLVER_ADDRESSES_MAX][16];
+    struct pin_verdict verdicts[RESOLVER_ADDRESSES_MAX]; /* that opened each */
+    size_t count, next;
+    uint64_t next_at_ns, deadline_ns;
+    int os_errno;                   /* of the last attempt */
+    struct dial *following, **link; /* in broker->dials */
+};
+
+/* May call `done` before it returns. */
+void dial_start(struct broker *broker, struct dial *dial);
+/* Gives up without calling `done`. */
+void dial_cancel(struct dial *dial);
+/* Starts what is due, ends what is late; the next time, in ms, at most `limit` (-1: none). */
+void dial_tick(struct broker *broker, uint64_t now);
+int dial_timeout(const struct broker *broker, uint64_t now, int limit);
+
+/* For UDP as well: the addresses of `answers` that may be used, in their order; none: `*refused` says why. */
+size_t dial_screen(const struct broker *broker, const struct pin_destination *to,
+                   uint8_t (*answers)[16], size_t count, uint8_t candidates[][16],
+                   struct pin_verdict *verdicts, struct pin_verdict *refused);
+
+struct sockaddr_storage;
+unsigned dial_sockaddr(struct sockaddr_storage *to, const uint8_t address[16], uint16_t port);

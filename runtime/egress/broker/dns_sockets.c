@@ -1,0 +1,163 @@
+/* The sockets of dns.h. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/egress/broker/dns.h"
+
+#define QUESTION_MAX 1024
+#define ROUND 32
+#define STREAMS_MAX 32
+#define PREFIX 2 /* the length before each message of a stream */
+
+struct dns_server {
+    struct broker *broker;
+    struct watch udp, tcp;
+    struct dns_stream *streams; /* newest first */
+    size_t stream_count;
+};
+
+struct dns_stream {
+    struct grave grave;
+    struct dns_server *server;
+    struct watch watch;
+    struct dns_stream *following, **link;
+    uint8_t data[PREFIX + QUESTION_MAX];
+    size_t size;
+};
+
+/* The answer leaves from the address that was asked: the packet information that came goes back. */
+static void answer_datagram(struct dns_server *server, struct msghdr *message, const uint8_t *question,
+                            size_t size) {
+    uint8_t answer[PIN_DNS_MESSAGE_MAX];
+    struct iovec data = {answer, dns_answer(server->broker, question, size, answer)};
+    if (data.iov_len == 0)
+        return;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+         header = CMSG_NXTHDR(message, header))
+        if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
+            struct in_pktinfo *info = (struct in_pktinfo *)(void *)CMSG_DATA(header);
+            info->ipi_spec_dst = info->ipi_addr;
+        }
+    message->msg_iov = &data;
+    message->msg_flags = 0;
+    (void)sendmsg(server->udp.fd, message, MSG_DONTWAIT); /* lost like any datagram; the asker asks again */
+}
+
+static void udp_ready(struct watch *watch, uint32_t events) {
+    (void)events;
+    struct dns_server *server = container_of(watch, struct dns_server, udp);
+    for (int i = 0; i < ROUND; i++) {
+        uint8_t question[QUESTION_MAX];
+        struct sockaddr_storage from;
+        _Alignas(struct cmsghdr) char
+            control[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
+        struct iovec data = {question, sizeof(question)};
+        struct msghdr message = {.msg_name = &from,
+                                 .msg_namelen = sizeof(from),
+                                 .msg_iov = &data,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control,
+                                 .msg_controllen = sizeof(control)};
+        ssize_t size = recvmsg(watch->fd, &message, MSG_DONTWAIT);
+        if (size < 0)
+            return;
+        if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0)
+            answer_datagram(server, &message, question, (size_t)size);
+    }
+}
+
+static void release_stream(struct grave *grave) {
+    free(container_of(grave, struct dns_stream, grave));
+}
+
+static void close_stream(struct dns_stream *stream) {
+    struct dns_server *server = stream->server;
+    *stream->link = stream->following;
+    if (stream->following != NULL)
+        stream->following->link = stream->link;
+    server->stream_count--;
+    poll_close(&server->broker->poll, &stream->watch);
+    poll_bury(&server->broker->poll, &stream->grave, release_stream);
+}
+
+/* Answers the whole messages; false: the stream is of no more use. */
+static bool answer_stream(struct dns_stream *stream) {
+    for (;;) {
+        size_t length = stream->size >= PREFIX ? (size_t)stream->data[0] << 8 | stream->data[1] : 0;
+        if (length > QUESTION_MAX)
+            return false;
+        if (stream->size < PREFIX || stream->size < PREFIX + length)
+            return true;
+        uint8_t answer[PREFIX + PIN_DNS_MESSAGE_MAX];
+        size_t size = dns_answer(stream->server->broker, stream->data + PREFIX, length, answer + PREFIX);
+        answer[0] = (uint8_t)(size >> 8);
+        answer[1] = (uint8_t)size;
+        /* Who doesn't read the answers loses the connection: nothing is kept for it. */
+        if (size == 0 ||
+            send(stream->watch.fd, answer, PREFIX + size, MSG_NOSIGNAL) != (ssize_t)(PREFIX + size))
+            return false;
+        stream->size -= PREFIX + length;
+        memmove(stream->data, stream->data + PREFIX + length, stream->size);
+    }
+}
+
+static void stream_ready(struct watch *watch, uint32_t events) {
+    (void)events;
+    struct dns_stream *stream = container_of(watch, struct dns_stream, watch);
+    ssize_t got = recv(watch->fd, stream->data + stream->size, sizeof(stream->data) - stream->size, 0);
+    if (got < 0 && errno == EAGAIN)
+        return;
+    stream->size += got > 0 ? (size_t)got : 0;
+    if (got <= 0 || !answer_stream(stream))
+        close_stream(stream);
+}
+
+/* At the limit the oldest makes room: streams that only sit there can't shut the others out. */
+static void open_stream(struct dns_server *server, int fd) {
+    struct dns_stream *oldest = server->streams;
+    while (oldest != NULL && oldest->following != NULL)
+        oldest = oldest->following;
+    if (server->stream_count >= STREAMS_MAX)
+        close_stream(oldest);
+    struct dns_stream *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL) {
+        (void)close(fd);
+        return;
+    }
+    stream->server = server;
+    stream->watch = (struct watch){.fd = fd, .ready = stream_ready};
+    stream->following = server->streams;
+    stream->link = &server->streams;
+    if (stream->following != NULL)
+        stream->following->link = &stream->following;
+    server->streams = stream;
+    server->stream_count++;
+    if (!poll_want(&server->broker->poll, &stream->watch, EPOLLIN))
+        close_stream(stream);
+}
+
+static void tcp_ready(struct watch *watch, uint32_t events) {
+    (void)events;
+    struct dns_server *server = container_of(watch, struct dns_server, tcp);
+    int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0)
+        open_stream(server, fd);
+}
+
+bool dns_serve(struct broker *broker, int udp, int tcp) {
+    struct dns_server *server = calloc(1, sizeof(*server)); /* lives as long as the process */
+    if (server == NULL)
+        return false;
+    *server = (struct dns_server){
+        .broker = broker, .udp = {.fd = udp, .ready = udp_ready},
+             .tcp = {.fd = tcp, .ready = tcp_ready}
+    };
+    return (udp < 0 || poll_want(&broker->poll, &server->udp, EPOLLIN)) &&
+           (tcp < 0 || poll_want(&broker->poll, &server->tcp, EPOLLIN));
+}

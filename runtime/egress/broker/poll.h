@@ -1,0 +1,42 @@
+/* poll.h: the broker's event loop: epoll, level-triggered.
+ *
+ * Not io_uring: the broker reads hostile bytes, and its system call filter keeps the surface of a ring away
+ * from whoever takes it over. A watch belongs to its object; an object that goes away in the middle of a
+ * round is buried, and freed when no event of the round can name it any more.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+struct watch {
+    int fd; /* -1: none */
+    uint32_t events;
+    bool added;
+    void (*ready)(struct watch *watch, uint32_t events);
+};
+
+struct grave {
+    struct grave *next;
+    void (*release)(struct grave *grave);
+};
+
+struct poll {
+    int epoll;
+    struct grave *graves;
+};
+
+bool poll_open(struct poll *poll);
+/* Waits for these events from now on; 0: for nothing, not even a hang-up. */
+bool poll_want(struct poll *poll, struct watch *watch, uint32_t events);
+/* Closes the descriptor and forgets the watch; harmless if done already. */
+void poll_close(struct poll *poll, struct watch *watch);
+/* `release` is called at the end of this round. */
+void poll_bury(struct poll *poll, struct grave *grave, void (*release)(struct grave *grave));
+/* One round: waits at most `timeout_ms` (-1: for ever), calls what is ready, frees what was buried. */
+bool poll_round(struct poll *poll, int timeout_ms);
+
+uint64_t now_ns(void);
+
+#define container_of(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

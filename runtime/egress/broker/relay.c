@@ -1,0 +1,298 @@
+#include "runtime/egress/broker/relay.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "runtime/egress/tls_hello.h"
+#include "runtime/egress/wire_name.h"
+
+#define HELD_MAX (32u * 1024) /* a hello or a request head, and what came with it */
+#define CHUNK_SMALL (16u * 1024)
+#define ROUNDS 4 /* reads of one connection before the others' turn */
+
+static struct side *other_of(struct side *side) {
+    struct conn *conn = side->conn;
+    return side == &conn->inner ? &conn->outer : &conn->inner;
+}
+
+static bool is_inspected(const struct side *from) {
+    return from == &from->conn->inner && from->conn->inspection != INSPECT_NOTHING;
+}
+
+/* How many bytes the rate lets through now. */
+static uint64_t rate_level(struct broker *broker) {
+    return broker->rate.per_second == 0 ? UINT64_MAX : rate_level(broker);
+}
+
+/* May more be read from this side now? */
+static bool is_wanted(struct side *from) {
+    struct conn *conn = from->conn;
+    if (from->read_ended || other_of(from)->pending_size > 0)
+        return false;
+    if (is_inspected(from) && conn->held_size >= HELD_MAX)
+        return false;
+    if (rate_level(conn->broker) == 0) {
+        conn->broker->throttled = true;
+        return false;
+    }
+    return true;
+}
+
+static bool update_side(struct side *side) {
+    uint32_t events = (is_wanted(side) ? EPOLLIN : 0u) | (side->pending_size > 0 ? EPOLLOUT : 0u);
+    return poll_want(&side->conn->broker->poll, &side->watch, events);
+}
+
+void relay_update(struct conn *conn) {
+    if (!update_side(&conn->inner) || !update_side(&conn->outer))
+        conn_abort(conn);
+}
+
+static bool keep(struct side *to, const uint8_t *data, size_t size) {
+    uint8_t *copy = malloc(size);
+    if (copy == NULL)
+        return false;
+    memcpy(copy, data, size);
+    to->pending = copy;
+    to->pending_at = 0;
+    to->pending_size = size;
+    to->conn->broker->pending_bytes += size;
+    return true;
+}
+
+/* Appends to what waits already. */
+static bool keep_more(struct side *to, const uint8_t *data, size_t size) {
+    if (to->pending_size == 0)
+        return keep(to, data, size);
+    uint8_t *joined = malloc(to->pending_size + size);
+    if (joined == NULL)
+        return false;
+    memcpy(joined, to->pending + to->pending_at, to->pending_size);
+    memcpy(joined + to->pending_size, data, size);
+    free(to->pending);
+    to->pending = joined;
+    to->pending_at = 0;
+    to->pending_size += size;
+    to->conn->broker->pending_bytes += size;
+    return true;
+}
+
+/* Sends as much as goes and keeps the rest; a side that takes all of it is read from in larger pieces. */
+static bool forward(struct side *from, const uint8_t *data, size_t size) {
+    struct side *to = other_of(from);
+    struct conn *conn = from->conn;
+    ssize_t sent = to->pending_size > 0 ? 0 : send(to->watch.fd, data, size, MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN)
+        return false;
+    size_t taken = sent > 0 ? (size_t)sent : 0;
+    uint64_t *total = from == &conn->inner ? &conn->bytes_out : &conn->bytes_in;
+    uint64_t *all = from == &conn->inner ? &conn->broker->bytes_out : &conn->broker->bytes_in;
+    *total += size;
+    *all += size;
+    if (taken == size) {
+        if (size == from->chunk && from->chunk < BROKER_BUFFER)
+            from->chunk *= 2;
+        return true;
+    }
+    from->chunk = RELAY_CHUNK_FIRST;
+    return keep_more(to, data + taken, size - taken);
+}
+
+static bool is_our_name(const struct conn *conn, const struct pin_tls_hello *hello) {
+    char name[PIN_HOST_MAX];
+    return !hello->hidden && pin_wire_name(name, hello->name, hello->name_size) &&
+           strcmp(name, conn->to.host) == 0;
+}
+
+/* All of `held` may go, or none yet. False: the connection has ended. */
+static bool check_tls(struct conn *conn, size_t *passed) {
+    struct pin_tls_hello hello;
+    *passed = 0;
+    switch (pin_tls_read_hello(conn->held, conn->held_size, &hello)) {
+    case PIN_TLS_MORE:
+        if (conn->held_size < HELD_MAX)
+            return true;
+        break;
+    case PIN_TLS_WHOLE:
+        if (!is_our_name(conn, &hello)) {
+            conn_refuse(conn, PIN_EGRESS_TLS_NAME);
+            return false;
+        }
+        *passed = conn->held_size;
+        conn->inspection = INSPECT_NOTHING;
+        return true;
+    case PIN_TLS_NOT_TLS:
+    case PIN_TLS_FAULTY: break;
+    }
+    conn_refuse(conn, PIN_EGRESS_NOT_TLS);
+    return false;
+}
+
+/* Before anything was answered, the program is told why. */
+static void answer_bad_request(struct conn *conn) {
+    static const char answer[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    if (conn->bytes_in == 0)
+        (void)send(conn->inner.watch.fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL); /* or a reset alone */
+}
+
+static bool check_http(struct conn *conn, size_t *passed) {
+    enum pin_http_reading reading = pin_http_read(&conn->guard, conn->held, conn->held_size, passed);
+    if (reading == PIN_HTTP_PASS)
+        return true;
+    answer_bad_request(conn);
+    conn_refuse(conn, reading == PIN_HTTP_OTHER_HOST ? PIN_EGRESS_HTTP_HOST : PIN_EGRESS_NOT_HTTP);
+    return false;
+}
+
+static bool check_held(struct conn *conn) {
+    size_t passed;
+    bool good = conn->inspection == INSPECT_TLS ? check_tls(conn, &passed) : check_http(conn, &passed);
+    if (!good)
+        return false;
+    if (passed > 0 && !forward(&conn->inner, conn->held, passed)) {
+        conn_abort(conn);
+        return false;
+    }
+    memmove(conn->held, conn->held + passed, conn->held_size - passed);
+    conn->held_size -= passed;
+    if (passed > 0)
+        conn->held_since_ns = conn->held_size > 0 ? now_ns() : 0;
+    if (conn->held_size == 0) {
+        free(conn->held);
+        conn->held = NULL;
+    }
+    return true;
+}
+
+static bool hold(struct conn *conn, const uint8_t *data, size_t size) {
+    uint8_t *held = realloc(conn->held, conn->held_size + size);
+    if (held == NULL) {
+        conn_abort(conn);
+        return false;
+    }
+    memcpy(held + conn->held_size, data, size);
+    conn->held = held;
+    conn->held_size += size;
+    if (conn->held_since_ns == 0)
+        conn->held_since_ns = now_ns();
+    return check_held(conn);
+}
+
+static bool is_past_budget(const struct broker *broker) {
+    const struct pin_egress_limits *limits = &broker->limits;
+    return (limits->bytes_out != 0 && broker->bytes_out > limits->bytes_out) ||
+           (limits->bytes_in != 0 && broker->bytes_in > limits->bytes_in);
+}
+
+/* False: the connection has ended. */
+static bool take(struct side *from, const uint8_t *data, size_t size) {
+    struct conn *conn = from->conn;
+    if (is_inspected(from))
+        return hold(conn, data, size);
+    bool offered = from == &conn->outer && conn->inspection == INSPECT_HTTP &&
+                   pin_http_saw_reply(&conn->guard, data, size);
+    if (!forward(from, data, size)) {
+        conn_abort(conn);
+        return false;
+    }
+    return !offered || conn->held_size == 0 || check_held(conn);
+}
+
+/* No more comes from this side: the other one is told when it has all of it. False: that was the end. */
+static bool end_if_drained(struct side *from) {
+    struct side *to = other_of(from);
+    struct conn *conn = from->conn;
+    bool unchecked = from == &conn->inner && conn->held_size > 0;
+    if (!from->read_ended || to->write_ended || to->pending_size > 0)
+        return true;
+    if (unchecked) {
+        conn_refuse(conn, conn->inspection == INSPECT_TLS ? PIN_EGRESS_NOT_TLS : PIN_EGRESS_NOT_HTTP);
+        return false;
+    }
+    (void)shutdown(to->watch.fd, SHUT_WR); /* not connected any more: the next read says so */
+    to->write_ended = true;
+    if (from->write_ended) {
+        conn_close(conn);
+        return false;
+    }
+    return true;
+}
+
+static size_t read_size(const struct side *from) {
+    struct broker *broker = from->conn->broker;
+    size_t size = is_inspected(from) ? CHUNK_SMALL : from->chunk;
+    if (broker->pending_bytes > RELAY_PENDING_MAX && size > CHUNK_SMALL)
+        size = CHUNK_SMALL;
+    uint64_t level = rate_level(broker);
+    return level < size ? (size_t)level : size;
+}
+
+/* False: the connection has ended. */
+static bool pump(struct side *from) {
+    struct conn *conn = from->conn;
+    struct broker *broker = conn->broker;
+    for (int round = 0; round < ROUNDS && is_wanted(from); round++) {
+        size_t size = read_size(from);
+        ssize_t got = recv(from->watch.fd, broker->buffer, size, 0);
+        if (got < 0 && errno == EAGAIN)
+            break;
+        if (got < 0) {
+            conn_abort(conn);
+            return false;
+        }
+        if (got == 0) {
+            from->read_ended = true;
+            return end_if_drained(from);
+        }
+        conn->active_ns = now_ns();
+        (void)pin_bucket_take(&broker->rate, conn->active_ns, (uint64_t)got);
+        if (!take(from, broker->buffer, (size_t)got))
+            return false;
+        if (is_past_budget(broker)) {
+            conn_refuse(conn, PIN_EGRESS_BUDGET);
+            return false;
+        }
+        if ((size_t)got < size)
+            break;
+    }
+    return true;
+}
+
+static bool flush(struct side *to) {
+    struct conn *conn = to->conn;
+    ssize_t sent = send(to->watch.fd, to->pending + to->pending_at, to->pending_size, MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN) {
+        conn_abort(conn);
+        return false;
+    }
+    size_t taken = sent > 0 ? (size_t)sent : 0;
+    to->pending_at += taken;
+    to->pending_size -= taken;
+    conn->broker->pending_bytes -= taken;
+    if (taken > 0)
+        conn->active_ns = now_ns();
+    if (to->pending_size > 0)
+        return true;
+    free(to->pending);
+    to->pending = NULL;
+    return end_if_drained(other_of(to));
+}
+
+static void side_ready(struct watch *watch, uint32_t events) {
+    struct side *side = container_of(watch, struct side, watch);
+    if (side->pending_size > 0 && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0 && !flush(side))
+        return;
+    if ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0 && !pump(side))
+        return;
+    relay_update(side->conn);
+}
+
+void relay_start(struct conn *conn) {
+    conn->inner.watch.ready = side_ready;
+    conn->outer.watch.ready = side_ready;
+    if (pump(&conn->inner)) /* what the program has sent is usually there */
+        relay_update(conn);
+}

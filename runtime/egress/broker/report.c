@@ -1,0 +1,120 @@
+#include "runtime/egress/broker/report.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/units.h"
+
+#define HOLD_NS (5 * PIN_NS_PER_S) /* the same thing within this time is the same record */
+#define SUM_NS PIN_NS_PER_S
+#define RATE 200
+#define BURST 1000
+
+void report_open(struct report *report, int socket) {
+    *report = (struct report){
+        .socket = socket, .rate = {.per_second = RATE, .burst = BURST}
+    };
+}
+
+static bool push(struct report *report, const struct pin_egress_event *event) {
+    return send(report->socket, event, sizeof(*event), MSG_DONTWAIT | MSG_NOSIGNAL) ==
+           (ssize_t)sizeof(*event);
+}
+
+/* Bytes are counted even where the record itself is lost. */
+static void add_to_sum(struct pin_egress_event *sum, const struct pin_egress_event *event) {
+    if (sum->repeated == 0)
+        *sum = (struct pin_egress_event){.kind = event->kind,
+                                         .reason = event->reason,
+                                         .rule = PIN_EGRESS_NO_RULE,
+                                         .protocol = event->protocol};
+    sum->repeated += event->repeated > 0 ? event->repeated : 1;
+    sum->bytes_out += event->bytes_out;
+    sum->bytes_in += event->bytes_in;
+}
+
+static void emit(struct report *report, const struct pin_egress_event *event, uint64_t now) {
+    if (!pin_bucket_take(&report->rate, now, 1) || !push(report, event))
+        add_to_sum(&report->sums[event->kind], event);
+}
+
+static bool is_same(const struct pin_egress_event *a, const struct pin_egress_event *b) {
+    return a->kind == b->kind && a->reason == b->reason && a->os_errno == b->os_errno && a->port == b->port &&
+           a->protocol == b->protocol && a->name_size == b->name_size &&
+           memcmp(a->address, b->address, sizeof(a->address)) == 0 &&
+           memcmp(a->name, b->name, a->name_size) == 0;
+}
+
+/* Connections have a beginning and an end each; refusals and failures are what a loop makes thousands of. */
+static bool is_foldable(const struct pin_egress_event *event) {
+    return event->kind == PIN_EGRESS_EVENT_REFUSE || event->kind == PIN_EGRESS_EVENT_FAIL ||
+           event->kind == PIN_EGRESS_EVENT_NAME;
+}
+
+static void let_go(struct report *report, struct recent *recent, uint64_t now) {
+    if (recent->event.repeated > 0)
+        emit(report, &recent->event, now);
+    recent->since_ns = 0;
+}
+
+static struct recent *find_recent(struct report *report, const struct pin_egress_event *event) {
+    struct recent *oldest = &report->recent[0];
+    for (size_t i = 0; i < REPORT_RECENT; i++) {
+        struct recent *recent = &report->recent[i];
+        if (recent->since_ns != 0 && is_same(&recent->event, event))
+            return recent;
+        if (recent->since_ns < oldest->since_ns)
+            oldest = recent;
+    }
+    return oldest;
+}
+
+void report_event(struct report *report, const struct pin_egress_event *event, uint64_t now) {
+    if (!is_foldable(event)) {
+        emit(report, event, now);
+        return;
+    }
+    struct recent *recent = find_recent(report, event);
+    if (recent->since_ns != 0 && is_same(&recent->event, event) && now - recent->since_ns < HOLD_NS) {
+        recent->event.repeated++;
+        return;
+    }
+    let_go(report, recent, now);
+    emit(report, event, now);
+    *recent = (struct recent){.event = *event, .since_ns = now};
+    recent->event.repeated = 0;
+}
+
+static void send_sums(struct report *report) {
+    for (size_t i = 0; i < PIN_EGRESS_EVENT_COUNT; i++)
+        if (report->sums[i].repeated > 0 && push(report, &report->sums[i]))
+            report->sums[i] = (struct pin_egress_event){.repeated = 0};
+}
+
+void report_tick(struct report *report, uint64_t now) {
+    for (size_t i = 0; i < REPORT_RECENT; i++)
+        if (report->recent[i].since_ns != 0 && now - report->recent[i].since_ns >= HOLD_NS)
+            let_go(report, &report->recent[i], now);
+    if (now - report->flushed_ns >= SUM_NS) {
+        send_sums(report);
+        report->flushed_ns = now;
+    }
+}
+
+void report_flush(struct report *report) {
+    for (size_t i = 0; i < REPORT_RECENT; i++)
+        if (report->recent[i].event.repeated > 0 && report->recent[i].since_ns != 0)
+            add_to_sum(&report->sums[report->recent[i].event.kind], &report->recent[i].event);
+    send_sums(report);
+}
+
+bool report_is_holding(const struct report *report) {
+    for (size_t i = 0; i < PIN_EGRESS_EVENT_COUNT; i++)
+        if (report->sums[i].repeated > 0)
+            return true;
+    for (size_t i = 0; i < REPORT_RECENT; i++)
+        if (report->recent[i].since_ns != 0 && report->recent[i].event.repeated > 0)
+            return true;
+    return false;
+}

@@ -1,0 +1,32 @@
+/* report.h: the broker's events on their way out, with a bound on how many.
+ *
+ * What happens again and again becomes one record with a count; past a rate, records of one kind are added up
+ * in one without a name. So no loop inside fills the audit log, and no event goes uncounted. Never blocks:
+ * what the socket doesn't take is counted and said later.
+ */
+#pragma once
+
+#include "runtime/egress/bucket.h"
+#include "runtime/egress/event.h"
+
+#define REPORT_RECENT 64
+
+struct report {
+    int socket;
+    struct pin_bucket rate;
+    struct recent {
+        struct pin_egress_event event; /* `repeated` counts what was held back */
+        uint64_t since_ns;             /* 0: an empty place */
+    } recent[REPORT_RECENT];
+    struct pin_egress_event sums[PIN_EGRESS_EVENT_COUNT]; /* past the rate; `repeated` 0: none */
+    uint64_t flushed_ns;
+};
+
+void report_open(struct report *report, int socket);
+void report_event(struct report *report, const struct pin_egress_event *event, uint64_t now_ns);
+/* Sends what was held back long enough. */
+void report_tick(struct report *report, uint64_t now_ns);
+/* … or all of it. */
+void report_flush(struct report *report);
+/* Something is being held back: tick again within a second. */
+bool report_is_holding(const struct report *report);

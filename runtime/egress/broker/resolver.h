@@ -1,0 +1,26 @@
+/* resolver.h: the addresses of a name, as the host sees them: its hosts file, then its resolvers.
+ *
+ * Both files are read before the broker locks itself in; afterwards there are only questions over the
+ * network, by c-ares. An answer may come before resolver_ask() returns. Addresses come in the order of
+ * preference of RFC 6724, unscreened.
+ */
+#pragma once
+
+#include "runtime/egress/broker/broker.h"
+
+#define RESOLVER_ADDRESSES_MAX 16
+
+struct question {
+    /* `count` 0: the name has no address, or nobody answered (`os_errno`: EAI-like, never 0 then) */
+    void (*answered)(struct question *question, uint8_t (*addresses)[16], size_t count, int os_errno);
+    struct pending_question *pending; /* NULL: not asked, or answered */
+};
+
+/* `resolv_conf` NULL: the host's. */
+bool resolver_open(struct broker *broker, const char *resolv_conf, struct pin_error *err);
+void resolver_ask(struct resolver *resolver, const char *name, struct question *question);
+/* The answer isn't wanted any more. */
+void resolver_forget(struct question *question);
+/* For the loop: when c-ares wants to be called, in ms, at most `limit` (-1: none); and the call. */
+int resolver_timeout(struct resolver *resolver, int limit);
+void resolver_tick(struct resolver *resolver);

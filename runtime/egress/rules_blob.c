@@ -1,0 +1,207 @@
+#include "runtime/egress/rules_blob.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/cleanup.h"
+#include "base/cursor.h"
+#include "base/io.h"
+#include "base/names.h"
+#include "base/units.h"
+#include "runtime/egress/wire_name.h"
+
+static const uint8_t magic[8] = "PINEGR1";
+
+/* The limits in the order in which they are written. */
+static const size_t limit_offsets[] = {
+    offsetof(struct pin_egress_limits, connections_at_once),
+    offsetof(struct pin_egress_limits, connections_total),
+    offsetof(struct pin_egress_limits, bytes_out),
+    offsetof(struct pin_egress_limits, bytes_in),
+    offsetof(struct pin_egress_limits, bytes_per_second),
+    offsetof(struct pin_egress_limits, idle_ns),
+    offsetof(struct pin_egress_limits, lifetime_ns),
+    offsetof(struct pin_egress_limits, names_total),
+    offsetof(struct pin_egress_limits, names_per_second),
+};
+_Static_assert(PIN_COUNT(limit_offsets) * sizeof(uint64_t) == sizeof(struct pin_egress_limits),
+               "every limit is written");
+
+struct pin_egress_limits pin_egress_default_limits(void) {
+    return (struct pin_egress_limits){
+        .connections_at_once = 1024,
+        .idle_ns = 30 * 60 * PIN_NS_PER_S,
+        .names_total = 4096,
+        .names_per_second = 100,
+    };
+}
+
+struct writer {
+    uint8_t *at;
+    const uint8_t *end;
+    bool full;
+};
+
+static void put(struct writer *out, const void *data, size_t size) {
+    if ((size_t)(out->end - out->at) < size) {
+        out->full = true;
+        return;
+    }
+    memcpy(out->at, data, size);
+    out->at += size;
+}
+
+static void put_number(struct writer *out, uint64_t value, unsigned bytes) {
+    while (bytes-- > 0)
+        put(out, &(uint8_t){(uint8_t)(value >> 8 * bytes)}, 1);
+}
+
+static void put_text(struct writer *out, const char *text) {
+    size_t size = text != NULL ? strlen(text) : 0;
+    put_number(out, size, 2);
+    put(out, text, size);
+}
+
+static void put_rule(struct writer *out, const struct pin_egress_rule *rule) {
+    put_text(out, rule->host);
+    put(out, rule->address, sizeof(rule->address));
+    put_number(out, rule->prefix, 1);
+    put_number(out, (uint64_t)rule->protocol, 1);
+    put_number(out, rule->port_count, 2);
+    for (size_t i = 0; i < rule->port_count; i++) {
+        put_number(out, rule->ports[i].first, 2);
+        put_number(out, rule->ports[i].last, 2);
+    }
+}
+
+static void put_rules(struct writer *out, const struct pin_egress_rule *rules, size_t count) {
+    put_number(out, count, 2);
+    for (size_t i = 0; i < count; i++)
+        put_rule(out, &rules[i]);
+}
+
+static bool fits(const struct pin_egress_rule *rules, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].port_count > UINT16_MAX)
+            return false;
+    return count <= PIN_RULES_MAX;
+}
+
+static int seal(const uint8_t *blob, size_t size, struct pin_error *err) {
+    PIN_CLOSE int fd = memfd_create("pinfold-egress", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    bool made = fd >= 0 && pin_write_all(fd, blob, size, err) &&
+                fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+    if (!made && !pin_is_set(err))
+        (void)pin_fail_errno(err, "write the egress rules");
+    return made ? pin_steal_fd(&fd) : -1;
+}
+
+int pin_rules_blob_write(const struct pin_egress_rules *rules, const struct pin_egress_limits *limits,
+                         struct pin_error *err) {
+    PIN_FREE uint8_t *blob = malloc(PIN_RULES_BLOB_MAX);
+    if (blob == NULL) {
+        (void)pin_fail_errno(err, "write the egress rules");
+        return -1;
+    }
+    struct writer out = {.at = blob, .end = blob + PIN_RULES_BLOB_MAX};
+    put(&out, magic, sizeof(magic));
+    for (size_t i = 0; i < PIN_COUNT(limit_offsets); i++)
+        put_number(&out, *(const uint64_t *)(const void *)((const char *)limits + limit_offsets[i]), 8);
+    put_rules(&out, rules->allow, rules->allow_count);
+    put_rules(&out, rules->deny, rules->deny_count);
+    if (out.full || !fits(rules->allow, rules->allow_count) || !fits(rules->deny, rules->deny_count)) {
+        (void)pin_fail(err, PIN_ERROR_INVALID, "more than %d egress rules, or too many ports", PIN_RULES_MAX);
+        return -1;
+    }
+    return seal(blob, (size_t)(out.at - blob), err);
+}
+
+static bool take_u64(struct pin_cursor *in, uint64_t *value) {
+    uint32_t high, low;
+    if (!pin_take_u32be(in, &high) || !pin_take_u32be(in, &low))
+        return false;
+    *value = (uint64_t)high << 32 | low;
+    return true;
+}
+
+/* A name or a pattern in canonical form, or none. */
+static bool take_host(struct pin_cursor *in, struct pin_arena *arena, const char **host) {
+    uint16_t size;
+    const uint8_t *bytes;
+    char canonical[PIN_HOST_MAX];
+    if (!pin_take_u16be(in, &size) || !pin_take_bytes(in, size, &bytes))
+        return false;
+    *host = NULL;
+    if (size == 0)
+        return true;
+    size_t skip = size > 2 && bytes[0] == '*' && bytes[1] == '.' ? 2 : 0;
+    bool every = size == 1 && bytes[0] == '*';
+    if (!every && (!pin_wire_name(canonical, bytes + skip, size - skip) || strlen(canonical) != size - skip ||
+                   memcmp(canonical, bytes + skip, size - skip) != 0))
+        return false;
+    *host = pin_arena_strndup(arena, (const char *)bytes, size);
+    return true;
+}
+
+static bool take_ports(struct pin_cursor *in, struct pin_arena *arena, struct pin_egress_rule *rule) {
+    uint16_t count;
+    if (!pin_take_u16be(in, &count) || pin_left(in) / 4 < count)
+        return false;
+    rule->port_count = count;
+    rule->ports = pin_arena_array(arena, count, sizeof(*rule->ports));
+    for (size_t i = 0; i < count; i++)
+        if (!pin_take_u16be(in, &rule->ports[i].first) || !pin_take_u16be(in, &rule->ports[i].last) ||
+            rule->ports[i].first > rule->ports[i].last)
+            return false;
+    return true;
+}
+
+static bool take_rule(struct pin_cursor *in, struct pin_arena *arena, struct pin_egress_rule *rule) {
+    const uint8_t *address;
+    uint8_t protocol;
+    if (!take_host(in, arena, &rule->host) || !pin_take_bytes(in, sizeof(rule->address), &address) ||
+        !pin_take_u8(in, &rule->prefix) || !pin_take_u8(in, &protocol))
+        return false;
+    memcpy(rule->address, address, sizeof(rule->address));
+    rule->protocol = protocol < PIN_PROTOCOL_COUNT ? (enum pin_protocol)protocol : PIN_PROTOCOL_COUNT;
+    return rule->prefix <= 128 && protocol < PIN_PROTOCOL_COUNT && take_ports(in, arena, rule);
+}
+
+static bool take_rules(struct pin_cursor *in, struct pin_arena *arena, const struct pin_egress_rule **rules,
+                       size_t *count) {
+    uint16_t number;
+    if (!pin_take_u16be(in, &number) || number > PIN_RULES_MAX)
+        return false;
+    struct pin_egress_rule *list = pin_arena_array(arena, number, sizeof(*list));
+    for (size_t i = 0; i < number; i++)
+        if (!take_rule(in, arena, &list[i]))
+            return false;
+    *rules = list;
+    *count = number;
+    return true;
+}
+
+static bool take_limits(struct pin_cursor *in, struct pin_egress_limits *limits) {
+    for (size_t i = 0; i < PIN_COUNT(limit_offsets); i++)
+        if (!take_u64(in, (uint64_t *)(void *)((char *)limits + limit_offsets[i])))
+            return false;
+    return true;
+}
+
+bool pin_rules_blob_read(const uint8_t *data, size_t size, struct pin_arena *arena,
+                         struct pin_egress_rules *rules, struct pin_egress_limits *limits,
+                         struct pin_error *err) {
+    struct pin_cursor in = {data, data + size};
+    struct pin_egress_rules read = {.allow = NULL};
+    struct pin_egress_limits bounds;
+    const uint8_t *head;
+    if (!pin_take_bytes(&in, sizeof(magic), &head) || memcmp(head, magic, sizeof(magic)) != 0 ||
+        !take_limits(&in, &bounds) || !take_rules(&in, arena, &read.allow, &read.allow_count) ||
+        !take_rules(&in, arena, &read.deny, &read.deny_count) || pin_left(&in) > 0)
+        return pin_fail(err, PIN_ERROR_SYNTAX, "the egress rules are not what this broker reads");
+    *rules = read;
+    *limits = bounds;
+    return true;
+}

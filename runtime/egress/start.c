@@ -1,0 +1,151 @@
+#include "runtime/egress/start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+
+#define HIGH_FD                                                                                              \
+    64 /* above every number that the broker expects: no dup2() lands on what is still to be moved */
+
+/* Copies of everything that is handed over, out of the way of the numbers that they'll have. */
+struct parcel {
+    int fds[PIN_BROKER_FD_END];
+};
+
+static void close_parcel(struct parcel *parcel) {
+    for (int i = 0; i < PIN_BROKER_FD_END; i++)
+        pin_close_fd(&parcel->fds[i]);
+}
+
+static bool pack(struct parcel *parcel, int number, int fd, struct pin_error *err) {
+    if (fd < 0)
+        return true;
+    parcel->fds[number] = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+    if (parcel->fds[number] < 0)
+        return pin_fail_errno(err, "start the egress broker");
+    return true;
+}
+
+static bool pack_all(struct parcel *parcel, const struct pin_egress_sockets *sockets, int control, int rules,
+                     int life, struct pin_error *err) {
+    bool packed = pack(parcel, PIN_BROKER_CONTROL_FD, control, err) &&
+                  pack(parcel, PIN_BROKER_RULES_FD, rules, err) &&
+                  pack(parcel, PIN_BROKER_LIFE_FD, life, err);
+    for (int i = 0; packed && i < PIN_EGRESS_SOCKET_COUNT; i++)
+        packed = pack(parcel, PIN_BROKER_SOCKET_FD + i, sockets->fds[i], err);
+    return packed;
+}
+
+static int unpack_in_child(posix_spawn_file_actions_t *actions, const struct parcel *parcel) {
+    int code = 0;
+    for (int i = 0; code == 0 && i < PIN_BROKER_CONTROL_FD;
+         i++) /* the caller's terminal is no business of it */
+        code = posix_spawn_file_actions_addopen(actions, i, "/dev/null", O_RDWR, 0);
+    for (int i = PIN_BROKER_CONTROL_FD; code == 0 && i < PIN_BROKER_FD_END; i++)
+        if (parcel->fds[i] >= 0)
+            code = posix_spawn_file_actions_adddup2(actions, parcel->fds[i], i);
+        else
+            code = posix_spawn_file_actions_addclose(actions, i); /* an inherited one would pass for ours */
+    return code;
+}
+
+static bool spawn(const struct pin_broker_options *options, const struct parcel *parcel, pid_t *pid,
+                  struct pin_error *err) {
+    char resolv[4096] = "";
+    char *const argv[] = {(char[]){"pinfold-broker"}, NULL};
+    char *const environment[] = {resolv, NULL};
+    if (options->resolv_conf != NULL)
+        (void)snprintf(resolv, sizeof(resolv), "PINFOLD_RESOLV_CONF=%s", options->resolv_conf);
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawnattr_init(&attributes);
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)posix_spawnattr_setsigmask(&attributes, &none);
+    (void)posix_spawnattr_setpgroup(&attributes, 0); /* a terminal's ^C is for the sandbox */
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    int code = unpack_in_child(&actions, parcel);
+    if (code == 0)
+        code = posix_spawn(pid, options->program, &actions, &attributes, argv, environment);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)posix_spawnattr_destroy(&attributes);
+    errno = code;
+    return code == 0 || pin_fail_errno(err, "start '%s'", options->program);
+}
+
+static bool open_pidfd(struct pin_broker *broker, struct pin_error *err) {
+    broker->pidfd = (int)syscall(SYS_pidfd_open, broker->pid, 0);
+    if (broker->pidfd >= 0)
+        return true;
+    (void)pin_fail_errno(err, "start the egress broker");
+    (void)kill(broker->pid, SIGKILL);
+    (void)waitpid(broker->pid, NULL, 0);
+    return false;
+}
+
+static bool start(const struct pin_broker_options *options, const struct pin_egress_sockets *sockets,
+                  struct pin_broker *broker, struct pin_error *err) {
+    PIN_CLOSE int rules = pin_rules_blob_write(options->rules, options->limits, err);
+    int ends[2];
+    if (rules < 0)
+        return false;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+        return pin_fail_errno(err, "start the egress broker");
+    PIN_CLOSE int ours = ends[0];
+    PIN_CLOSE int theirs = ends[1];
+    struct parcel parcel;
+    memset(parcel.fds, -1, sizeof(parcel.fds));
+    struct pin_broker made = {.control = ours};
+    bool started = pack_all(&parcel, sockets, theirs, rules, options->life, err) &&
+                   spawn(options, &parcel, &made.pid, err) && open_pidfd(&made, err);
+    close_parcel(&parcel);
+    if (!started)
+        return false;
+    made.control = pin_steal_fd(&ours);
+    *broker = made;
+    return true;
+}
+
+bool pin_broker_start(const struct pin_broker_options *options, struct pin_egress_sockets *sockets,
+                      struct pin_broker *broker, struct pin_error *err) {
+    bool started = start(options, sockets, broker, err);
+    pin_egress_close(sockets);
+    return started;
+}
+
+enum pin_broker_news pin_broker_next(const struct pin_broker *broker, size_t rule_count,
+                                     struct pin_egress_event *event) {
+    ssize_t size = recv(broker->control, event, sizeof(*event), MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return PIN_BROKER_NOTHING;
+    bool good = size > 0 && pin_egress_event_valid(event, (size_t)size, rule_count);
+    return good ? PIN_BROKER_EVENT : PIN_BROKER_GONE;
+}
+
+bool pin_broker_replace(const struct pin_broker *broker, const struct pin_egress_rules *rules,
+                        const struct pin_egress_limits *limits, struct pin_error *err) {
+    PIN_CLOSE int blob = pin_rules_blob_write(rules, limits, err);
+    if (blob < 0)
+        return false;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+    char request = PIN_BROKER_REPLACE;
+    struct iovec data = {&request, 1};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    *header = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(header), &blob, sizeof(blob));
+    if (sendmsg(broker->control, &message, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
+        return pin_fail_errno(err, "replace the egress rules");
+    return true;
+}

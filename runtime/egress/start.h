@@ -1,0 +1,53 @@
+/* start.h: starting a sandbox's broker, talking to it, and what it finds when it starts.
+ *
+ * The supervisor's side. The broker is pinfold-broker in libexec, one per sandbox; it ends when its control
+ * socket is closed, or, beneath an engine that keeps no such socket, when the process of `life` ends. The
+ * network of the sandbox closes with it: nobody answers the sockets any more.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "runtime/egress/event.h"
+#include "runtime/egress/inside.h"
+#include "runtime/egress/rules_blob.h"
+
+/* Where the broker finds its descriptors. */
+enum pin_broker_fd {
+    PIN_BROKER_CONTROL_FD = 3, /* SOCK_SEQPACKET: events out, requests in */
+    PIN_BROKER_RULES_FD = 4,
+    PIN_BROKER_SOCKET_FD = 5, /* + enum pin_egress_socket; an absent one isn't open */
+    PIN_BROKER_LIFE_FD = PIN_BROKER_SOCKET_FD + PIN_EGRESS_SOCKET_COUNT, /* a pidfd, or not open */
+    PIN_BROKER_FD_END,
+};
+
+/* A request to the broker: one byte. */
+enum pin_broker_request {
+    PIN_BROKER_REPLACE = 'R', /* with one descriptor: new rules; connections that they forbid are cut */
+};
+
+struct pin_broker_options {
+    const char *program;     /* path of pinfold-broker */
+    const char *resolv_conf; /* another resolv.conf(5); NULL: the host's */
+    const struct pin_egress_rules *rules;
+    const struct pin_egress_limits *limits;
+    int life; /* pidfd; -1: the control socket's end is the sandbox's end */
+};
+
+struct pin_broker {
+    pid_t pid;
+    int pidfd, control; /* `control` is non-blocking and becomes readable when an event is there */
+};
+
+/* The sockets are the broker's from now on: closed here whether it starts or not. The caller reaps the
+ * process and closes both descriptors. */
+bool pin_broker_start(const struct pin_broker_options *options, struct pin_egress_sockets *sockets,
+                      struct pin_broker *broker, struct pin_error *err);
+
+enum pin_broker_news { PIN_BROKER_EVENT, PIN_BROKER_NOTHING, PIN_BROKER_GONE };
+/* The next event, checked; GONE when the broker is no longer there or sends what can't be right. */
+enum pin_broker_news pin_broker_next(const struct pin_broker *broker, size_t rule_count,
+                                     struct pin_egress_event *event);
+
+bool pin_broker_replace(const struct pin_broker *broker, const struct pin_egress_rules *rules,
+                        const struct pin_egress_limits *limits, struct pin_error *err);
