@@ -17,30 +17,30 @@ static bool made_of(const char *text, const char *first, const char *rest) {
            strspn(text, rest) == length;
 }
 
+/* Patterns with `*`: "**" would be a second spelling of "*". */
+static bool is_pattern(const char *text, const char *first, const char *rest) {
+    return strstr(text, "**") == NULL && made_of(text, first, rest);
+}
+
 const char *pin_check_variable(const char *text, bool site) {
-    if (site && strcmp(text, "*") == 0)
-        return NULL;
-    return made_of(text, UPPER LOWER "_", UPPER LOWER DIGITS "_")
-               ? NULL
-               : "a variable's name has letters, digits and '_' only";
+    bool good = site ? is_pattern(text, UPPER LOWER "_*", UPPER LOWER DIGITS "_*")
+                     : made_of(text, UPPER LOWER "_", UPPER LOWER DIGITS "_");
+    return good ? NULL : "a variable's name has letters, digits and '_' only";
 }
 
 const char *pin_check_variable_pattern(const char *text, bool site) {
     (void)site;
-    if (strstr(text, "**") != NULL)
-        return "two '*' mean no more than one";
-    return made_of(text, UPPER LOWER "_*", UPPER LOWER DIGITS "_*")
+    return is_pattern(text, UPPER LOWER "_*", UPPER LOWER DIGITS "_*")
                ? NULL
                : "a variable's name has letters, digits and '_' only, and '*' for any of them";
 }
 
 const char *pin_check_secret(const char *text, bool site) {
-    if (site && strcmp(text, "*") == 0)
-        return NULL;
-    return made_of(text, UPPER LOWER "_", UPPER LOWER DIGITS "_.-")
-               ? NULL
-               : "a secret's name has letters, digits, '_', '.' and '-' only, and starts with a letter or "
-                 "'_'";
+    bool good = site ? is_pattern(text, UPPER LOWER "_*", UPPER LOWER DIGITS "_.-*")
+                     : made_of(text, UPPER LOWER "_", UPPER LOWER DIGITS "_.-");
+    return good ? NULL
+                : "a secret's name has letters, digits, '_', '.' and '-' only, and starts with a letter or "
+                  "'_'";
 }
 
 const char *pin_check_label(const char *text, bool site) {

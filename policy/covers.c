@@ -70,15 +70,31 @@ static bool has_arg(const struct pin_syscall_entry *entry, const struct pin_filt
     return false;
 }
 
+static bool is_any(const struct pin_syscall_entry *entry) {
+    return strcmp(entry->name, "*") == 0;
+}
+
 /* Comparisons must all hold, so each of the outer's must be one of the inner's. */
-static bool covers_syscall(const void *outer, const void *inner) {
-    const struct pin_syscall_entry *wide = outer, *narrow = inner;
-    if (strcmp(wide->name, "*") != 0 && strcmp(wide->name, narrow->name) != 0)
-        return false;
+static bool has_args_of(const struct pin_syscall_entry *narrow, const struct pin_syscall_entry *wide) {
     for (size_t i = 0; i < wide->arg_count; i++)
         if (!has_arg(narrow, &wide->args[i]))
             return false;
     return true;
+}
+
+/* A bare name grants no more of a call than its guard lets (syscalls_guard.h); one with arguments may grant
+ * something else. */
+static bool covers_allowed(const void *outer, const void *inner) {
+    const struct pin_syscall_entry *wide = outer, *narrow = inner;
+    if (is_any(wide))
+        return true;
+    return strcmp(wide->name, narrow->name) == 0 && (wide->arg_count > 0 || narrow->arg_count == 0) &&
+           has_args_of(narrow, wide);
+}
+
+static bool covers_denied(const void *outer, const void *inner) {
+    const struct pin_syscall_entry *wide = outer, *narrow = inner;
+    return (is_any(wide) || strcmp(wide->name, narrow->name) == 0) && has_args_of(narrow, wide);
 }
 
 pin_covers *pin_covers_of(const struct pin_field_row *row) {
@@ -87,11 +103,12 @@ pin_covers *pin_covers_of(const struct pin_field_row *row) {
     case PIN_TYPE_MOUNTS: return covers_mount;
     case PIN_TYPE_EGRESS:
     case PIN_TYPE_DENY: return covers_target;
-    case PIN_TYPE_SYSCALLS: return covers_syscall;
     default: break;
     }
     switch ((int)row->field) {
     case PIN_FIELD_WRITE: return covers_path;
+    case PIN_FIELD_SYSCALLS_ALLOW: return covers_allowed;
+    case PIN_FIELD_SYSCALLS_DENY: return covers_denied;
     case PIN_FIELD_PASS:
     case PIN_FIELD_REFUSE:
     case PIN_FIELD_SECRETS: return covers_glob;

@@ -35,6 +35,15 @@ static void set_places(struct pin_policy *policy) {
         policy->places[i] = place;
 }
 
+const char *pin_policy_default_variable(size_t index) {
+    return index < PIN_COUNT(variables) ? variables[index].name : NULL;
+}
+
+static void set_variables(struct pin_policy *policy) {
+    policy->environment.set = COPY(policy, variables);
+    policy->environment.set_count = PIN_COUNT(variables);
+}
+
 static void set_resources(struct pin_policy *policy) {
     policy->resources.memory_bytes = 512 * PIN_MIB;
     policy->resources.swap_bytes = 0;
@@ -70,8 +79,7 @@ void pin_policy_set_defaults(struct pin_policy *policy) {
     policy->identity.ids = 1;
     policy->environment.pass = (struct pin_strings){COPY(policy, passed), PIN_COUNT(passed)};
     policy->environment.refuse = (struct pin_strings){COPY(policy, refused), PIN_COUNT(refused)};
-    policy->environment.set = COPY(policy, variables);
-    policy->environment.set_count = PIN_COUNT(variables);
+    set_variables(policy);
     policy->tty = true;
     policy->frames = PIN_FRAMES_FD | PIN_FRAMES_STDOUT | PIN_FRAMES_STDOUT_LETTA;
 }
@@ -120,6 +128,7 @@ void pin_policy_set_everything(struct pin_policy *policy) {
     set_places(policy);
     unlimit(policy);
     allow_any_destination(policy);
+    set_variables(policy);
     policy->description = "";
     policy->images = pin_arena_memdup(&policy->arena, &any_image, sizeof(any_image));
     policy->image_count = 1;

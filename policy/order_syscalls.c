@@ -10,20 +10,18 @@
 #include "policy/policy_write.h"
 #include "policy/words.h"
 
-static bool covered(const struct pin_syscall_entry *entry, const struct pin_syscall_entry *list,
-                    size_t count) {
-    pin_covers *covers = pin_covers_of(pin_field_row(PIN_FIELD_SYSCALLS_ALLOW));
-    for (size_t i = 0; i < count; i++)
-        if (covers(&list[i], entry))
-            return true;
-    return false;
-}
-
-static bool all_covered(const struct pin_syscall_entry *list, size_t count,
-                        const struct pin_syscall_entry *by, size_t by_count) {
-    for (size_t i = 0; i < count; i++)
-        if (!covered(&list[i], by, by_count))
+static bool all_covered(const struct pin_policy *inner, const struct pin_policy *outer,
+                        enum pin_field field) {
+    const struct pin_field_row *row = pin_field_row(field);
+    struct pin_list items = pin_list_of(inner, row), by = pin_list_of(outer, row);
+    pin_covers *covers = pin_covers_of(row);
+    for (size_t i = 0; i < items.count; i++) {
+        size_t j = 0;
+        while (j < by.count && !covers(pin_list_at(&by, j), pin_list_at(&items, i)))
+            j++;
+        if (j == by.count)
             return false;
+    }
     return true;
 }
 
@@ -32,11 +30,8 @@ static bool all_covered(const struct pin_syscall_entry *list, size_t count,
 static bool narrower_by_lists(const struct pin_policy *inner, const struct pin_policy *outer, bool any) {
     int low = pin_name_find(pin_baseline_words, PIN_BASELINE_WORDS, inner->syscalls.baseline);
     int high = pin_name_find(pin_baseline_words, PIN_BASELINE_WORDS, outer->syscalls.baseline);
-    return (any || low <= high) &&
-           all_covered(inner->syscalls.allow, inner->syscalls.allow_count, outer->syscalls.allow,
-                       outer->syscalls.allow_count) &&
-           all_covered(outer->syscalls.deny, outer->syscalls.deny_count, inner->syscalls.deny,
-                       inner->syscalls.deny_count);
+    return (any || low <= high) && all_covered(inner, outer, PIN_FIELD_SYSCALLS_ALLOW) &&
+           all_covered(outer, inner, PIN_FIELD_SYSCALLS_DENY);
 }
 
 static bool lets_through(enum pin_filter_action action) {
@@ -44,19 +39,34 @@ static bool lets_through(enum pin_filter_action action) {
            action == PIN_FILTER_TRACE;
 }
 
-/* What of an inner rule no rule of the outer filter lets through. */
+/* The first rule of the call, or the place where it would stand: a resolved filter is sorted by name. */
+static size_t first_rule(const struct pin_filter *filter, const char *name) {
+    size_t low = 0, high = filter->rule_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(filter->rules[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool names(const struct pin_filter *filter, size_t index, const char *name) {
+    return index < filter->rule_count && strcmp(filter->rules[index].name, name) == 0;
+}
+
+/* Whether all that an inner rule lets through is let through by one outer rule, or by several together. */
 static bool rule_is_within(struct pin_arena *arena, const struct pin_filter_rule *rule,
                            const struct pin_filter *outer) {
-    struct pin_filter_rules left = {pin_arena_memdup(arena, rule, sizeof(*rule)), 1};
-    for (size_t i = 0; i < outer->rule_count && left.count > 0; i++) {
-        const struct pin_filter_rule *wide = &outer->rules[i];
-        if (!lets_through(wide->action) || strcmp(wide->name, rule->name) != 0)
-            continue;
-        if (wide->arg_count == 0)
+    size_t first = first_rule(outer, rule->name);
+    for (size_t i = first; names(outer, i, rule->name); i++)
+        if (lets_through(outer->rules[i].action) && pin_filter_rule_within(rule, &outer->rules[i]))
             return true;
-        if (!pin_filter_subtract(arena, &left, wide))
+    struct pin_filter_rules left = {pin_arena_memdup(arena, rule, sizeof(*rule)), 1};
+    for (size_t i = first; names(outer, i, rule->name) && left.count > 0; i++)
+        if (lets_through(outer->rules[i].action) && !pin_filter_subtract(arena, &left, &outer->rules[i]))
             return false;
-    }
     return left.count == 0;
 }
 
@@ -117,9 +127,12 @@ static bool narrower_than_any(const struct pin_policy *inner, const struct pin_p
     return narrower;
 }
 
+/* Only a site's file can say so. */
 static bool allows_any(const struct pin_policy *policy) {
-    static const struct pin_syscall_entry any = {.name = "*"};
-    return covered(&any, policy->syscalls.allow, policy->syscalls.allow_count);
+    for (size_t i = 0; i < policy->syscalls.allow_count; i++)
+        if (strcmp(policy->syscalls.allow[i].name, "*") == 0)
+            return true;
+    return false;
 }
 
 bool pin_syscalls_narrower(const struct pin_policy *inner, const struct pin_policy *outer,

@@ -135,6 +135,18 @@ static const char *name_of_file(struct pin_arena *arena, const char *file) {
     return pin_is_name(name) ? name : "unnamed";
 }
 
+/* Names of calls and groups, and what no policy may allow, are faults of the file too. */
+static void check_syscalls(const struct pin_policy *policy, struct pin_findings *found) {
+    PIN_ARENA struct pin_arena arena = {0};
+    struct pin_policy checked = *policy; /* borrows everything */
+    struct pin_filter filter = {0};
+    for (size_t i = 0; i < checked.syscalls.allow_count; i++)
+        if (strcmp(checked.syscalls.allow[i].name, "*") == 0)
+            checked.syscalls.allow_count = 0; /* a site's "*": there is nothing to resolve */
+    if (checked.syscalls.allow_count + checked.syscalls.deny_count > 0)
+        (void)pin_policy_filter(&checked, pin_arch_native(), &arena, &filter, found);
+}
+
 struct pin_policy *pin_policy_load_file(const struct pin_policy_file *file, bool site,
                                         struct pin_findings *found) {
     size_t before = found->count + found->dropped;
@@ -147,6 +159,7 @@ struct pin_policy *pin_policy_load_file(const struct pin_policy_file *file, bool
     else
         pin_policy_set_defaults(policy);
     apply(&load, file);
+    check_syscalls(policy, found);
     if (found->count + found->dropped > before) {
         pin_policy_free(policy);
         return NULL;

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "policy/canonical.h"
+#include "policy/defaults.h"
 #include "policy/egress_rule.h"
 #include "policy/policy_read.h"
 #include "policy/words.h"
@@ -169,18 +170,42 @@ static int compare_variables(const void *a, const void *b) {
     return strcmp(((const struct pin_variable *)a)->name, ((const struct pin_variable *)b)->name);
 }
 
+static bool has_variable(const struct pin_policy *policy, const char *name) {
+    for (size_t i = 0; i < policy->environment.set_count; i++)
+        if (strcmp(policy->environment.set[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The policy's variables, and with the value NULL those of the defaults that it has taken away. */
+static struct pin_variable *all_variables(struct writer *writer, size_t *count) {
+    const struct pin_policy *policy = writer->policy;
+    struct pin_variable *all = NULL;
+    *count = 0;
+    for (size_t i = 0; i < policy->environment.set_count; i++)
+        *(struct pin_variable *)pin_arena_grow(writer->arena, &all, count, sizeof(*all)) =
+            policy->environment.set[i];
+    for (size_t i = 0; pin_policy_default_variable(i) != NULL; i++)
+        if (!has_variable(policy, pin_policy_default_variable(i)))
+            ((struct pin_variable *)pin_arena_grow(writer->arena, &all, count, sizeof(*all)))->name =
+                pin_policy_default_variable(i);
+    return all;
+}
+
 static void write_variables(struct writer *writer) {
-    size_t count = writer->policy->environment.set_count;
-    struct pin_variable *sorted =
-        pin_arena_memdup(writer->arena, writer->policy->environment.set, count * sizeof(*sorted));
+    size_t count;
+    struct pin_variable *all = all_variables(writer, &count);
     if (writer->canonical && count > 1)
-        qsort(sorted, count, sizeof(*sorted), compare_variables);
+        qsort(all, count, sizeof(*all), compare_variables);
     pin_buffer_add(writer->to, "{");
     for (size_t i = 0; i < count; i++) {
         pin_buffer_add(writer->to, i > 0 ? "," : "");
-        pin_buffer_json(writer->to, sorted[i].name);
+        pin_buffer_json(writer->to, all[i].name);
         pin_buffer_add(writer->to, ":");
-        pin_buffer_json(writer->to, sorted[i].value);
+        if (all[i].value != NULL)
+            pin_buffer_json(writer->to, all[i].value);
+        else
+            pin_buffer_add(writer->to, "null");
     }
     pin_buffer_add(writer->to, "}");
 }

@@ -1,0 +1,8 @@
+pin_unit_test(test_policy_json LIBRARIES pin_policy pin_base)
+pin_unit_test(test_policy_read LIBRARIES pin_policy pin_base)
+pin_unit_test(test_policy_merge LIBRARIES pin_policy pin_base)
+pin_unit_test(test_policy_file LIBRARIES pin_policy pin_base)
+pin_unit_test(test_policy_write LIBRARIES pin_policy pin_base)
+pin_unit_test(test_policy_order SOURCES policy_random.c LIBRARIES pin_policy pin_base)
+pin_unit_test(test_policy_site SOURCES policy_random.c LIBRARIES pin_policy pin_base)
+pin_unit_test(test_policy_names LIBRARIES pin_policy pin_base)

@@ -1,0 +1,284 @@
+#include "policy_random.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "policy/policy_read.h"
+
+uint32_t random_below(struct random *random, uint32_t limit) {
+    random->state ^= random->state << 13; /* xorshift64 */
+    random->state ^= random->state >> 7;
+    random->state ^= random->state << 17;
+    return (uint32_t)((random->state >> 16) % limit);
+}
+
+struct text {
+    char *to;
+    size_t used;
+    struct random *random;
+    unsigned percent;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(text->to + text->used, RANDOM_POLICY_TEXT - text->used, format, args);
+    va_end(args);
+    if (size < 0 || text->used + (size_t)size >= RANDOM_POLICY_TEXT)
+        abort();
+    text->used += (size_t)size;
+}
+
+#define PICK(random, pool) ((pool)[random_below(random, PIN_COUNT(pool))])
+
+/* A field with one of the values of its pool, sometimes. */
+#define FIELD(text, key, pool)                                                                               \
+    do {                                                                                                     \
+        if (random_below((text)->random, 100) < (text)->percent)                                             \
+            add(text, "%s\"%s\": %s", (text)->to[(text)->used - 1] == '{' ? "" : ", ", key,                  \
+                PICK((text)->random, pool));                                                                 \
+    } while (0)
+
+typedef void add_item(struct text *text);
+
+static void add_list(struct text *text, const char *key, add_item *item) {
+    if (random_below(text->random, 100) >= text->percent)
+        return;
+    add(text, "%s\"%s\": [", text->to[text->used - 1] == '{' ? "" : ", ", key);
+    for (uint32_t left = random_below(text->random, 4); left > 0; left--) {
+        item(text);
+        add(text, "%s", left > 1 ? ", " : "");
+    }
+    add(text, "]");
+}
+
+static void open_object(struct text *text, const char *key) {
+    add(text, "%s\"%s\": {", text->to[text->used - 1] == '{' ? "" : ", ", key);
+}
+
+static const char *const hosts[] = {"a.x.com", "*.x.com", "*.a.x.com", "b.a.x.com",
+                                    "x.com",   "b.org",   "*.org"};
+static const char *const ranges[] = {"10.0.0.0/8",    "10.1.0.0/16", "10.1.2.3",   "0.0.0.0/0",
+                                     "2001:db8::/32", "::/0",        "127.0.0.0/8"};
+static const char *const ports[] = {"443",         "80",      "\"1-100\"",  "\"50-500\"",
+                                    "\"1-65535\"", "443, 80", "\"101-442\""};
+
+static void put_destination(struct random *random, char to[128], const char *rest) {
+    if (random_below(random, 3) > 0)
+        (void)snprintf(to, 128, "{\"host\": \"%s\", \"ports\": [%s]%s}", PICK(random, hosts),
+                       PICK(random, ports), rest);
+    else
+        (void)snprintf(to, 128, "{\"cidr\": \"%s\", \"ports\": [%s]%s}", PICK(random, ranges),
+                       PICK(random, ports), rest);
+}
+
+char *random_destination(struct random *random, char to[128]) {
+    put_destination(random, to, random_below(random, 4) == 0 ? ", \"protocol\": \"udp\"" : "");
+    return to;
+}
+
+static void egress(struct text *text) {
+    char rule[128];
+    add(text, "%s", random_destination(text->random, rule));
+}
+
+static void deny(struct text *text) {
+    char rule[128];
+    put_destination(text->random, rule, "");
+    add(text, "%s", rule);
+}
+
+static void image(struct text *text) {
+    static const char *const pool[] = {
+        "\"*\"",
+        "\"host\"",
+        "\"py*\"",
+        "\"python-*\"",
+        "\"python-3\"",
+        "{\"pattern\": \"py*\", \"require_signature\": true, \"keys\": [\"/k1\"]}",
+        "{\"pattern\": \"*\", \"require_signature\": true, \"keys\": [\"/k2\", \"/k1\"]}"};
+    add(text, "%s", PICK(text->random, pool));
+}
+
+static void mount(struct text *text) {
+    static const char *const sources[] = {"/srv", "/srv/models", "/srv/models/a", "/data"};
+    static const char *const targets[] = {"/m", "/m/a", "/opt/data"};
+    static const char *const access[] = {"read-only", "read-write"};
+    add(text, "{\"source\": \"%s\", \"target\": \"%s\", \"access\": \"%s\"}", PICK(text->random, sources),
+        PICK(text->random, targets), PICK(text->random, access));
+}
+
+static void path(struct text *text) {
+    static const char *const pool[] = {"/", "/tmp", "/tmp/x", "/workspace", "/var/lib", "/var"};
+    add(text, "\"%s\"", PICK(text->random, pool));
+}
+
+#define WITH_ARG(name, op, value)                                                                            \
+    "{\"name\": \"" name "\", \"args\": [{\"index\": 1, \"op\": \"" op "\", \"value\": " value "}]}"
+
+static void call(struct text *text) {
+    static const char *const pool[] = {"\"read\"",
+                                       "\"socket\"",
+                                       "\"@inotify\"",
+                                       "\"inotify_init1\"",
+                                       "\"memfd_create\"",
+                                       WITH_ARG("memfd_create", "eq", "1"),
+                                       WITH_ARG("memfd_create", "le", "7"),
+                                       "\"personality\"",
+                                       "\"clone\""};
+    add(text, "%s", PICK(text->random, pool));
+}
+
+static void denied_call(struct text *text) {
+    static const char *const pool[] = {
+        "\"read\"",
+        "\"socket\"",
+        "\"@inotify\"",
+        "\"inotify_init1\"",
+        "\"memfd_create\"",
+        "\"clone\"",
+        "{\"name\": \"read\", \"args\": [{\"index\": 0, \"op\": \"masked_eq\", \"value\": 3, \"mask\": "
+        "\"0xffffffff\"}]}"};
+    add(text, "%s", PICK(text->random, pool));
+}
+
+static void capability(struct text *text) {
+    static const char *const pool[] = {"CAP_CHOWN", "CAP_KILL", "CAP_NET_RAW"};
+    add(text, "\"%s\"", PICK(text->random, pool));
+}
+
+static void variable(struct text *text) {
+    static const char *const pool[] = {"LANG", "TZ", "TERM"};
+    add(text, "\"%s\"", PICK(text->random, pool));
+}
+
+static void pattern(struct text *text) {
+    static const char *const pool[] = {"LD_*", "LD_PRELOAD", "*_TOKEN", "*", "AWS_*"};
+    add(text, "\"%s\"", PICK(text->random, pool));
+}
+
+static void secret(struct text *text) {
+    static const char *const pool[] = {"KEY_A", "KEY_B", "TOKEN"};
+    add(text, "\"%s\"", PICK(text->random, pool));
+}
+
+static void record(struct text *text) {
+    static const char *const pool[] = {"lifecycle", "egress", "syscalls"};
+    add(text, "\"%s\"", PICK(text->random, pool));
+}
+
+static void frame(struct text *text) {
+    static const char *const pool[] = {"fd", "stdout", "stdout-letta"};
+    add(text, "\"%s\"", PICK(text->random, pool));
+}
+
+static void protection(struct text *text) {
+    static const char *const pool[] = {"memory", "swap", "landlock"};
+    add(text, "\"%s\"", PICK(text->random, pool));
+}
+
+static const char *const sizes[] = {"\"1MiB\"", "\"64MiB\"", "\"3GiB\"", "\"unlimited\""};
+static const char *const bounded[] = {"0", "\"1MiB\"", "\"64MiB\"", "\"1GiB\""};
+static const char *const counts[] = {"8", "64", "1000"};
+static const char *const times[] = {"\"1s\"", "\"30s\"", "\"2h\"", "\"unlimited\""};
+static const char *const graces[] = {"\"0s\"", "\"2s\"", "\"1m\""};
+static const char *const cpus[] = {"0.5", "1", "\"8\"", "\"unlimited\""};
+static const char *const flags[] = {"true", "false"};
+static const char *const accesses[] = {"\"none\"", "\"read-only\"", "\"copy-on-write\"", "\"read-write\""};
+static const char *const roots[] = {"\"read-only\"", "\"overlay\""};
+static const char *const caps[] = {"\"discard\"", "\"kill\""};
+static const char *const denials[] = {"\"errno\"", "\"kill\""};
+static const char *const baselines[] = {"\"strict\"", "\"tool\"", "\"build\"", "\"oci\""};
+static const char *const ids[] = {"0", "1000", "1001"};
+static const char *const id_counts[] = {"1", "65536"};
+
+static void add_filesystem(struct text *text) {
+    open_object(text, "filesystem");
+    FIELD(text, "root", roots);
+    FIELD(text, "root_size", sizes);
+    open_object(text, "workspace");
+    FIELD(text, "access", accesses);
+    FIELD(text, "size", sizes);
+    add(text, "}");
+    add_list(text, "write", path);
+    FIELD(text, "tmp", bounded);
+    add_list(text, "mounts", mount);
+    add(text, "}");
+}
+
+static void add_resources(struct text *text) {
+    open_object(text, "resources");
+    FIELD(text, "memory", sizes);
+    FIELD(text, "swap", sizes);
+    FIELD(text, "cpus", cpus);
+    FIELD(text, "pids", counts);
+    FIELD(text, "files", counts);
+    FIELD(text, "core", sizes);
+    FIELD(text, "wall_time", times);
+    FIELD(text, "cpu_time", times);
+    FIELD(text, "grace", graces);
+    FIELD(text, "stdout", sizes);
+    FIELD(text, "stderr", sizes);
+    FIELD(text, "frame", bounded);
+    FIELD(text, "on_output_cap", caps);
+    add(text, "}");
+}
+
+static void add_rest(struct text *text) {
+    open_object(text, "network");
+    add_list(text, "egress", egress);
+    add_list(text, "deny", deny);
+    add(text, "}");
+    open_object(text, "syscalls");
+    FIELD(text, "baseline", baselines);
+    add_list(text, "allow", call);
+    add_list(text, "deny", denied_call);
+    FIELD(text, "on_deny", denials);
+    add(text, "}");
+    add_list(text, "capabilities", capability);
+    open_object(text, "identity");
+    FIELD(text, "user", ids);
+    FIELD(text, "group", ids);
+    FIELD(text, "ids", id_counts);
+    add(text, "}");
+    open_object(text, "environment");
+    add_list(text, "pass", variable);
+    add_list(text, "refuse", pattern);
+    add(text, "}");
+    add_list(text, "secrets", secret);
+    FIELD(text, "privileged", flags);
+    FIELD(text, "tty", flags);
+    add_list(text, "frames", frame);
+    open_object(text, "audit");
+    add_list(text, "record", record);
+    add_list(text, "require_labels", secret);
+    add(text, "}");
+    add_list(text, "optional", protection);
+}
+
+char *random_policy_text(struct random *random, unsigned percent, char to[RANDOM_POLICY_TEXT]) {
+    struct text text = {to, 0, random, percent};
+    add(&text, "{\"pinfold\": 1");
+    add_list(&text, "images", image);
+    add_filesystem(&text);
+    add_resources(&text);
+    add_rest(&text);
+    add(&text, "}");
+    return to;
+}
+
+struct pin_policy *random_policy(struct random *random, unsigned percent) {
+    static char text[RANDOM_POLICY_TEXT];
+    static struct pin_findings found;
+    memset(&found, 0, sizeof(found));
+    (void)random_policy_text(random, percent, text);
+    struct pin_policy *policy = pin_policy_parse("random.json", text, strlen(text), &found);
+    if (policy == NULL) {
+        (void)fprintf(stderr, "%s: %s\n%s\n", found.list[0].pointer, found.list[0].message, text);
+        abort();
+    }
+    return policy;
+}
