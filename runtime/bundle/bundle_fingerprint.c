@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "images/rootfs.h"
 #include "runtime/bundle/bundle_write.h"
 
 /* NAME=VALUE as NAME=sha256:…: equal values have equal digests, and the text holds no value. */
@@ -39,14 +38,9 @@ static void forget_command(struct pin_bundle *copy) {
     copy->process.console_rows = copy->process.console_columns = 0;
 }
 
-/* The files and links that a skeleton root is made of. */
-static void add_skeleton(const struct pin_rootfs *rootfs, uint8_t digest[PIN_SHA256_SIZE]) {
-    for (size_t i = 0; rootfs != NULL && i < rootfs->entry_count; i++) {
-        const struct pin_rootfs_entry *entry = &rootfs->entries[i];
-        size_t size = entry->kind == PIN_ENTRY_SYMLINK ? strlen(entry->content) : entry->size;
-        pin_sha256_pair(digest, PIN_SHA256_SIZE, entry->path, strlen(entry->path) + 1, digest);
-        pin_sha256_pair(digest, PIN_SHA256_SIZE, entry->content, size, digest);
-    }
+static bool has_policy(const struct pin_bundle *bundle) {
+    static const uint8_t none[PIN_SHA256_SIZE];
+    return memcmp(bundle->ext.policy_digest, none, sizeof(none)) != 0;
 }
 
 bool pin_bundle_fingerprint(const struct pin_bundle *bundle, uint8_t digest[PIN_SHA256_SIZE],
@@ -56,12 +50,12 @@ bool pin_bundle_fingerprint(const struct pin_bundle *bundle, uint8_t digest[PIN_
     size_t size;
     digest_environment(&arena, &copy);
     forget_command(&copy);
+    if (has_policy(bundle)) /* its digest and this program's version say what the filter is */
+        copy.seccomp = (struct pin_filter){0};
     PIN_FREE char *text = pin_bundle_print(&copy, false, &size, err);
     if (text == NULL)
         return false;
-    uint8_t result[PIN_SHA256_SIZE];
-    pin_sha256(text, size, result);
-    add_skeleton(bundle->rootfs, result);
-    memcpy(digest, result, sizeof(result));
+    /* a skeleton root follows from the image's name, the identity and the host name, which are in the text */
+    pin_sha256_pair(PIN_VERSION, sizeof(PIN_VERSION), text, size, digest);
     return true;
 }

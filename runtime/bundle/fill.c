@@ -45,12 +45,12 @@ static int64_t bytes_or_unlimited(uint64_t bytes) {
 }
 
 static void fill_memory(struct pin_bundle_resources *to, const struct pin_policy *policy) {
-    if (!to->has_memory && policy->resources.memory_bytes != PIN_UNLIMITED) {
+    if ((!to->has_memory || to->memory == 0) && policy->resources.memory_bytes != PIN_UNLIMITED) {
         to->has_memory = true;
         to->memory = bytes_or_unlimited(policy->resources.memory_bytes);
     }
     uint64_t total; /* OCI counts memory and swap together */
-    if (to->has_swap || !to->has_memory || to->memory <= 0)
+    if ((to->has_swap && to->swap != 0) || !to->has_memory || to->memory <= 0)
         return;
     to->has_swap = true;
     to->swap = __builtin_add_overflow((uint64_t)to->memory, policy->resources.swap_bytes, &total)
@@ -63,12 +63,12 @@ static void fill_memory(struct pin_bundle_resources *to, const struct pin_policy
 void pin_fill_resources(struct pin_bundle *bundle, const struct pin_policy *policy) {
     struct pin_bundle_resources *to = &bundle->resources;
     fill_memory(to, policy);
-    if (!to->has_pids && policy->resources.pids != PIN_UNLIMITED) {
+    if ((!to->has_pids || to->pids == 0) && policy->resources.pids != PIN_UNLIMITED) {
         to->has_pids = true;
         to->pids = bytes_or_unlimited(policy->resources.pids);
     }
-    if (!to->has_cpu_quota && policy->resources.millicpus != 0) {
-        if (!to->has_cpu_period)
+    if ((!to->has_cpu_quota || to->cpu_quota == 0) && policy->resources.millicpus != 0) {
+        if (!to->has_cpu_period || to->cpu_period == 0)
             to->cpu_period = CPU_PERIOD_US;
         to->has_cpu_period = to->has_cpu_quota = true;
         to->cpu_quota = (int64_t)(policy->resources.millicpus * to->cpu_period / 1000);

@@ -33,14 +33,14 @@ static void new_line(struct pin_json_text *text) {
 }
 
 struct pin_json_mark pin_json_text_mark(const struct pin_json_text *text) {
-    return (struct pin_json_mark){text->size, strlen(text->path), text->depth};
+    return (struct pin_json_mark){text->size, text->steps, text->depth};
 }
 
 void pin_json_text_cut(struct pin_json_text *text, const struct pin_json_mark *mark) {
     text->size = mark->size;
     if (text->data != NULL)
         text->data[text->size] = '\0';
-    text->path[mark->path] = '\0';
+    text->steps = mark->steps;
     text->depth = mark->depth;
 }
 
@@ -50,10 +50,9 @@ struct pin_json_mark pin_json_text_member(struct pin_json_text *text, const char
     if (last != '{' && last != '[')
         put_text(text, ",");
     new_line(text);
-    if (key != NULL)
-        (void)snprintf(text->path + mark.path, sizeof(text->path) - mark.path, "/%s", key);
-    else
-        (void)snprintf(text->path + mark.path, sizeof(text->path) - mark.path, "/%zu", index);
+    if (text->steps == PIN_JSON_TEXT_DEPTH)
+        abort(); /* the tables of fields are not that deep */
+    text->path[text->steps++] = (struct pin_json_step){key, index};
     if (key != NULL) {
         pin_json_text_string(text, key);
         put_text(text, text->pretty ? ": " : ":");
@@ -62,7 +61,7 @@ struct pin_json_mark pin_json_text_member(struct pin_json_text *text, const char
 }
 
 void pin_json_text_end(struct pin_json_text *text, const struct pin_json_mark *mark) {
-    text->path[mark->path] = '\0';
+    text->steps = mark->steps;
 }
 
 void pin_json_text_open(struct pin_json_text *text, char bracket) {
@@ -87,10 +86,21 @@ static void put_escaped(struct pin_json_text *text, unsigned char byte) {
     put_text(text, escape);
 }
 
+static void note_bad(struct pin_json_text *text) {
+    size_t used = 0;
+    for (size_t i = 0; i < text->steps && used < sizeof(text->bad); i++) {
+        const struct pin_json_step *step = &text->path[i];
+        int put_bytes = step->key != NULL
+                            ? snprintf(text->bad + used, sizeof(text->bad) - used, "/%s", step->key)
+                            : snprintf(text->bad + used, sizeof(text->bad) - used, "/%zu", step->index);
+        used += put_bytes > 0 ? (size_t)put_bytes : 0;
+    }
+}
+
 void pin_json_text_string(struct pin_json_text *text, const char *value) {
     size_t size = strlen(value), start = 0;
     if (!pin_utf8_valid((const uint8_t *)value, size) && text->bad[0] == '\0')
-        memcpy(text->bad, text->path, sizeof(text->bad));
+        note_bad(text);
     put_text(text, "\"");
     for (size_t i = 0; i < size; i++) {
         unsigned char byte = (unsigned char)value[i];

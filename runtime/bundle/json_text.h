@@ -10,18 +10,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define PIN_JSON_TEXT_DEPTH 16
+
+struct pin_json_step { /* a member of an object, or the item of a list where `key` is NULL */
+    const char *key;
+    size_t index;
+};
+
 struct pin_json_text {
     char *data; /* ends with a zero byte that `size` doesn't count */
     size_t size, room;
     unsigned depth;
     bool pretty;
-    char path[128]; /* of the member that is being written: "/process/args/0" */
-    char bad[128];  /* the member that is no UTF-8; "" if there is none */
+    struct pin_json_step path[PIN_JSON_TEXT_DEPTH]; /* to the member that is being written */
+    size_t steps;
+    char bad[128]; /* the pointer of the member that is no UTF-8; "" if there is none */
 };
 
 /* A mark to which the text can be cut back. */
 struct pin_json_mark {
-    size_t size, path;
+    size_t size, steps;
     unsigned depth;
 };
 

@@ -110,7 +110,8 @@ static void narrow_workspace(struct pin_policy *asked, const struct pin_policy *
                              const struct pin_request *request, struct pin_findings *found) {
     enum pin_access most = ceiling->filesystem.workspace, access = request->workspace.access;
     if (request->workspace.source == NULL) {
-        asked->filesystem.workspace = PIN_ACCESS_NONE;
+        if (!request->bundle)
+            asked->filesystem.workspace = PIN_ACCESS_NONE;
         return;
     }
     if (request->workspace.source[0] != '/')
@@ -146,7 +147,10 @@ static void narrow_streams(struct pin_policy *asked, const struct pin_policy *ce
                            pin_field_pointer(PIN_FIELD_TTY));
         }
     }
-    asked->tty = request->tty && ceiling->tty;
+    if (!request->bundle)
+        asked->tty = request->tty && ceiling->tty;
+    if (!request->has_frames && request->bundle)
+        return;
     if (!request->has_frames) {
         asked->frames = ceiling->frames & (PIN_FRAMES_STDOUT | PIN_FRAMES_STDOUT_LETTA);
         return;
@@ -164,6 +168,8 @@ static void narrow_streams(struct pin_policy *asked, const struct pin_policy *ce
 }
 
 static void narrow_identity(struct pin_policy *asked, const struct pin_request *request) {
+    if (request->bundle)
+        return;
     if (request->has_user)
         asked->identity.user = request->user;
     if (request->has_group)
@@ -232,7 +238,7 @@ static void check_variable(const struct pin_policy *ceiling, const struct pin_pa
 }
 
 static void check_command(const struct pin_request *request, struct pin_findings *found) {
-    if (request->arg_count == 0)
+    if (request->arg_count == 0 && !request->bundle)
         (void)pin_find(found, PIN_ERROR_USAGE, "command", "write it after --", "there is no command to run");
     size_t bytes = 0;
     for (size_t i = 0; i < request->arg_count; i++)
@@ -315,7 +321,8 @@ struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const st
     for (size_t i = 0; i < request->env_count; i++)
         check_variable(ceiling, &request->env[i], found);
     check_command(request, found);
-    check_image(ceiling, request, found);
+    if (!request->bundle)
+        check_image(ceiling, request, found);
     if (request->hostname != NULL && !is_hostname(request->hostname))
         (void)pin_find(found, PIN_ERROR_INVALID, "--hostname", "letters, digits, '.' and '-', at most 63",
                        "this is no host name");

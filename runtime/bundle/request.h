@@ -20,7 +20,9 @@
     ((size_t)2 * 1024 * 1024) /* of arguments and environment, as execve(2) counts */
 
 struct pin_request {
-    const char *image;        /* NULL: "host" */
+    bool bundle;       /* the bundle has a root, and perhaps a command, a terminal, a workspace: what the
+                          request doesn't ask for isn't taken from the policy */
+    const char *image; /* NULL: "host" */
     const char *image_digest; /* "sha256:…" where the image has one */
     bool image_signed;        /* the caller has checked a signature by pin_request_image_rule()'s keys */
 
@@ -29,6 +31,8 @@ struct pin_request {
     const char *cwd;            /* NULL: the workspace, else /tmp, else / */
     const struct pin_pair *env; /* later ones win; a NULL value takes the name away */
     size_t env_count;
+    const char *const *image_env; /* "K=V" of the image's own configuration */
+    size_t image_env_count;
     const char *const *host_env; /* "K=V" and a NULL at the end, from which the policy may pass; or NULL */
     const struct pin_pair *labels;
     size_t label_count;

@@ -11,3 +11,7 @@
 /* Fills process.env of the bundle, in its arena. */
 void pin_resolve_env(struct pin_bundle *bundle, const struct pin_policy *policy,
                      const struct pin_request *request);
+
+/* Puts the request's variables over those that a bundle brings. */
+void pin_override_env(struct pin_bundle *bundle, const struct pin_policy *policy,
+                      const struct pin_request *request);

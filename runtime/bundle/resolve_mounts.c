@@ -80,10 +80,14 @@ static bool is_mounted(const struct pin_bundle *bundle, const struct pin_policy 
     return false;
 }
 
-static void add_workspace(struct pin_bundle *bundle) {
-    if (bundle->ext.workspace.source != NULL && bundle->ext.workspace.access != PIN_ACCESS_COW)
-        add_bind(bundle, bundle->ext.workspace.source, bundle->ext.workspace.target,
-                 bundle->ext.workspace.access == PIN_ACCESS_WRITE);
+void pin_add_workspace_mount(struct pin_bundle *bundle) {
+    if (bundle->ext.workspace.source == NULL || bundle->ext.workspace.access == PIN_ACCESS_COW)
+        return;
+    for (size_t i = 0; i < bundle->mount_count; i++)
+        if (strcmp(bundle->mounts[i].destination, bundle->ext.workspace.target) == 0)
+            return;
+    add_bind(bundle, bundle->ext.workspace.source, bundle->ext.workspace.target,
+             bundle->ext.workspace.access == PIN_ACCESS_WRITE);
 }
 
 static void add_scratch(struct pin_bundle *bundle, const struct pin_policy *policy) {
@@ -105,7 +109,7 @@ void pin_resolve_mounts(struct pin_bundle *bundle, const struct pin_policy *poli
     add_root_binds(bundle, rootfs);
     add_kernel_file_systems(bundle);
     add_scratch(bundle, policy);
-    add_workspace(bundle);
+    pin_add_workspace_mount(bundle);
     for (size_t i = 0; i < policy->filesystem.mount_count; i++) {
         const struct pin_mount_rule *rule = &policy->filesystem.mounts[i];
         add_bind(bundle, rule->source, rule->target, rule->access == PIN_ACCESS_WRITE);

@@ -13,3 +13,6 @@
 /* Fills the mounts of a bundle whose ext.workspace is set already. */
 void pin_resolve_mounts(struct pin_bundle *bundle, const struct pin_policy *policy,
                         const struct pin_rootfs *rootfs);
+
+/* The bind of ext.workspace, unless it is copy-on-write or mounted already. */
+void pin_add_workspace_mount(struct pin_bundle *bundle);

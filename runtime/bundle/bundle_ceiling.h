@@ -1,0 +1,23 @@
+/* bundle_ceiling.h: a bundle from outside meets the policy.
+ *
+ * What a bundle asks for beyond the policy is refused, whole, with every field named; what it leaves open
+ * gets the policy's value. What a policy has a word for is compared by the one order over policies
+ * (policy_order.h); for the rest see bundle_wall.h. The filter is always the policy's own: it takes the place
+ * of the bundle's. Source: docs/bundle.md "The ceiling".
+ */
+#pragma once
+
+#include "images/rootfs.h"
+#include "runtime/bundle/request.h"
+
+/* What the bundle permits, as a policy: a copy of the ceiling in which every field that the bundle speaks of
+ * has the bundle's value. Binds that the host image has too aren't mounts of the bundle's own where `host`
+ * is its root (NULL: the ceiling doesn't list the host image). The caller frees it. */
+struct pin_policy *pin_bundle_as_policy(const struct pin_bundle *bundle, const struct pin_policy *ceiling,
+                                        const struct pin_rootfs *host);
+
+/* Judges a bundle that was read from a directory, lets the request have its say (command, environment,
+ * labels, workspace, limits: all below the ceiling), and fills in what is open. False with findings; the
+ * bundle is then of no use. */
+bool pin_bundle_admit(struct pin_bundle *bundle, const struct pin_policy *ceiling,
+                      const struct pin_request *request, struct pin_findings *found);

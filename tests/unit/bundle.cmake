@@ -1,0 +1,3 @@
+pin_unit_test(test_resolve LIBRARIES pin_bundle pin_images pin_policy pin_base)
+pin_unit_test(test_resolve_request LIBRARIES pin_bundle pin_images pin_policy pin_base)
+pin_unit_test(test_host_image LIBRARIES pin_images pin_base)
