@@ -24,6 +24,7 @@
 #include "base/units.h"
 #include "policy/policy.h"
 #include "runtime/build/cgroup/cgroup.h"
+#include "runtime/build/cgroup/oci.h"
 
 #define PATIENCE_NS (20 * PIN_NS_PER_S)
 
@@ -422,6 +423,64 @@ static void processors_are_pinned(void **state) {
     (void)wait_for(child);
 }
 
+static void a_bundles_resources_are_applied_and_changed(void **state) {
+    (void)state;
+    need(NEED_ALL);
+    struct pin_error err = {0};
+    struct pin_cgroup_limits limits = no_limits;
+    struct pin_bundle_resources resources = {.has_memory = true,
+                                             .memory = 64 << 20,
+                                             .has_pids = true,
+                                             .pids = 7,
+                                             .has_cpu_shares = true,
+                                             .cpu_shares = 2};
+    limits.also = pin_cgroup_oci_controllers(&resources);
+    struct pin_cgroup *group = make(16, &limits);
+    if (!pin_cgroup_apply_oci(group, &resources, &err))
+        fail_msg("%s", err.message);
+    expect_text(16, PIN_CGROUP_MEMORY, "memory.limit_in_bytes", "memory.max", "67108864", "67108864");
+    expect_text(16, PIN_CGROUP_CPU, "cpu.shares", "cpu.weight", "2", "1");
+    expect_text(16, PIN_CGROUP_PIDS, "pids.max", "pids.max", "7", "7");
+    resources.pids = -1;
+    assert_true(pin_cgroup_apply_oci(group, &resources, &err));
+    expect_text(16, PIN_CGROUP_PIDS, "pids.max", "pids.max", "max", "max");
+    end(group);
+}
+
+/* Exit status: 1 for each device of these that can't be opened. */
+static void open_devices(void) {
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    _exit((null < 0) + 2 * (zero < 0));
+}
+
+static void device_rules_hold_and_are_replaced(void **state) {
+    (void)state;
+    need(1u << PIN_PROTECT_PIDS);
+    static const struct pin_bundle_device_rule rules[] = {
+        {false, 'a', -1, -1, "rwm"},
+        {true,  'c', 1,  3,  "rw" },
+        {true,  'c', 1,  5,  "r"  },
+    };
+    struct pin_error err = {0};
+    struct pin_cgroup_limits limits = no_limits;
+    limits.also = 1u << PIN_CGROUP_DEVICES;
+    struct pin_cgroup *group = make(17, &limits);
+    assert_int_equal(WEXITSTATUS(wait_for(start(group, open_devices))), 0);
+    if (!facts.privileged) {
+        assert_false(pin_cgroup_apply_devices(group, rules, 2, &err));
+        assert_int_equal(err.os_errno, EPERM);
+    } else {
+        if (!pin_cgroup_apply_devices(group, rules, 2, &err))
+            fail_msg("%s", err.message);
+        assert_int_equal(WEXITSTATUS(wait_for(start(group, open_devices))), 2);
+        assert_true(pin_cgroup_apply_devices(group, rules, 3, &err));
+        assert_int_equal(WEXITSTATUS(wait_for(start(group, open_devices))), 0);
+        assert_true(pin_cgroup_apply_devices(group, rules, 1, &err));
+        assert_int_equal(WEXITSTATUS(wait_for(start(group, open_devices))), 3);
+    }
+    end(group);
+}
+
 static void an_absent_controller_refuses_its_limit_unless_optional(void **state) {
     (void)state;
     need(NEED_ALL);
@@ -473,6 +532,8 @@ int main(void) {
         cmocka_unit_test(a_record_cannot_name_a_foreign_group),
         cmocka_unit_test(a_frozen_group_stands_still_and_goes_on),
         cmocka_unit_test(processors_are_pinned),
+        cmocka_unit_test(a_bundles_resources_are_applied_and_changed),
+        cmocka_unit_test(device_rules_hold_and_are_replaced),
         cmocka_unit_test(an_absent_controller_refuses_its_limit_unless_optional),
         cmocka_unit_test(paths_that_climb_are_refused),
     };

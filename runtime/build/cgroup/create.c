@@ -24,6 +24,7 @@ struct making {
     const struct pin_cgroup_facts *facts; /* NULL: an update */
     struct pin_cgroup *group;
     struct pin_cgroup_settings settings;
+    uint32_t wanted;            /* set of controllers */
     uint32_t optional, missing; /* sets of protections */
     bool reclaim;               /* a group that exists is a leftover */
     bool enabled;               /* the controllers of version 2 were handed down */
@@ -149,7 +150,7 @@ static bool enable_controllers(struct making *making, const struct pin_cgroup_di
     if (making->enabled || making->facts == NULL)
         return false;
     making->enabled = true;
-    uint32_t set = controllers_of(&making->settings, 0) & dir->controllers;
+    uint32_t set = making->wanted & dir->controllers;
     char list[256] = "";
     for (int c = 0; c < PIN_CGROUP_CONTROLLER_COUNT; c++) {
         size_t used = strlen(list);
@@ -167,8 +168,11 @@ static bool write_setting(struct making *making, const struct pin_cgroup_dir *di
                           const struct pin_cgroup_setting *setting) {
     if (pin_cgroup_file_write(dir->fd, setting->file, setting->value))
         return true;
-    return errno == ENOENT && dir->v2 && setting->need == PIN_CGROUP_MUST &&
-           enable_controllers(making, dir) && pin_cgroup_file_write(dir->fd, setting->file, setting->value);
+    if (errno == ENOENT && dir->v2 && setting->need == PIN_CGROUP_MUST && enable_controllers(making, dir) &&
+        pin_cgroup_file_write(dir->fd, setting->file, setting->value))
+        return true;
+    return errno == ENOENT && setting->other_file != NULL &&
+           pin_cgroup_file_write(dir->fd, setting->other_file, setting->other_value);
 }
 
 static bool refuse_missing(const struct making *making, const struct pin_cgroup_setting *setting,
@@ -189,7 +193,7 @@ static bool refuse(const struct making *making, const struct pin_cgroup_setting 
     const char *word = setting->protection < 0 ? NULL : protection_words[setting->protection];
     if (dir == NULL) {
         (void)refuse_missing(making, setting, err);
-    } else if (setting->value[0] == '\0') {
+    } else if (setting->value[0] == '\0' && setting->protection == PIN_PROTECT_SWAP) {
         (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "cgroup v1 limits swap only together with memory");
         (void)pin_hint(err, "give a memory limit too, or mark 'swap' as optional in the policy");
     } else {
@@ -224,6 +228,14 @@ static bool apply_all(struct making *making, struct pin_error *err) {
     return true;
 }
 
+/* Controllers of the directory that are wanted without a limit: no setting would hand them down. */
+static bool has_unset(const struct making *making, const struct pin_cgroup_dir *dir) {
+    uint32_t set = 0;
+    for (size_t i = 0; i < making->settings.count; i++)
+        set |= 1u << making->settings.items[i].controller;
+    return (making->wanted & dir->controllers & ~set) != 0;
+}
+
 static uint32_t v2_controllers(const struct pin_cgroup_facts *facts) {
     return facts->unified < 0 ? 0 : facts->hierarchies[facts->unified].controllers;
 }
@@ -231,7 +243,14 @@ static uint32_t v2_controllers(const struct pin_cgroup_facts *facts) {
 static bool fill_group(struct making *making, const struct pin_cgroup_limits *limits, struct pin_error *err) {
     uint32_t v2 = v2_controllers(making->facts);
     pin_cgroup_settings_of(limits, v2, &making->settings);
-    return make_dirs(making, controllers_of(&making->settings, limits->also), err) && apply_all(making, err);
+    making->wanted = controllers_of(&making->settings, limits->also);
+    if (!make_dirs(making, making->wanted, err))
+        return false;
+    const struct pin_cgroup *group = making->group;
+    if (group->unified >= 0 && has_unset(making, &group->dirs[group->unified]))
+        (void)enable_controllers(making,
+                                 &group->dirs[group->unified]); /* who sets them later finds them or not */
+    return apply_all(making, err);
 }
 
 static struct pin_cgroup *create(const struct pin_cgroup_facts *facts, const char *path, bool reclaim,
@@ -267,22 +286,28 @@ struct pin_cgroup *pin_cgroup_create_at(const struct pin_cgroup_facts *facts, co
     return create(facts, path, false, limits, optional, missing, err);
 }
 
-static uint32_t group_v2_controllers(const struct pin_cgroup *group) {
+uint32_t pin_cgroup_v2_controllers(const struct pin_cgroup *group) {
     return group->unified < 0 ? 0 : group->dirs[group->unified].controllers;
 }
 
 /* In version 1 memory may never be above memory and swap: which of them has to change first depends on the
  * direction. So all are written twice, and only the second time counts. */
-bool pin_cgroup_update(struct pin_cgroup *group, const struct pin_cgroup_limits *limits,
-                       struct pin_error *err) {
-    PIN_ARENA struct pin_arena arena = {0};
-    struct making making = {.group = group, .settings.arena = &arena};
-    pin_cgroup_settings_of(limits, group_v2_controllers(group), &making.settings);
-    for (size_t i = 0; i < making.settings.count; i++) {
-        const struct pin_cgroup_setting *setting = &making.settings.items[i];
+bool pin_cgroup_apply(struct pin_cgroup *group, const struct pin_cgroup_settings *settings,
+                      struct pin_error *err) {
+    struct making making = {.group = group, .settings = *settings};
+    for (size_t i = 0; i < settings->count; i++) {
+        const struct pin_cgroup_setting *setting = &settings->items[i];
         const struct pin_cgroup_dir *dir = pin_cgroup_dir_of(group, setting->controller);
         if (dir != NULL)
             (void)pin_cgroup_file_write(dir->fd, setting->file, setting->value);
     }
     return apply_all(&making, err);
+}
+
+bool pin_cgroup_update(struct pin_cgroup *group, const struct pin_cgroup_limits *limits,
+                       struct pin_error *err) {
+    PIN_ARENA struct pin_arena arena = {0};
+    struct pin_cgroup_settings settings = {.arena = &arena};
+    pin_cgroup_settings_of(limits, pin_cgroup_v2_controllers(group), &settings);
+    return pin_cgroup_apply(group, &settings, err);
 }

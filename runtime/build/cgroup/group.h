@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/build/cgroup/cgroup.h"
+#include "runtime/build/cgroup/settings.h"
 
 #define PIN_CGROUP_FULL (2 * PIN_CGROUP_PATH)
 
@@ -42,3 +43,10 @@ const struct pin_cgroup_dir *pin_cgroup_dir_of(const struct pin_cgroup *group,
 typedef bool pin_cgroup_each_level(void *context, const char *directory);
 bool pin_cgroup_walk_levels(const struct pin_cgroup *group, const char *base, pin_cgroup_each_level *each,
                             void *context);
+
+/* Writes the settings, each of which must succeed. */
+bool pin_cgroup_apply(struct pin_cgroup *group, const struct pin_cgroup_settings *settings,
+                      struct pin_error *err);
+
+/* The set of controllers that are of version 2 for this group. */
+uint32_t pin_cgroup_v2_controllers(const struct pin_cgroup *group);

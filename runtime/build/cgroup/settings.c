@@ -1,7 +1,6 @@
 #include "runtime/build/cgroup/settings.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -108,17 +107,10 @@ static const struct row {
     {PIN_CGROUP_CPUSET, -1,                 PIN_CGROUP_MUST, "cpuset.mems",                 "cpuset.mems",      print_mems  },
 };
 
-void pin_cgroup_settings_add(struct pin_cgroup_settings *settings, struct pin_cgroup_setting setting,
-                             const char *value, ...) {
-    char text[4096];
-    va_list args;
-    va_start(args, value);
-    (void)vsnprintf(text, sizeof(text), value, args);
-    va_end(args);
+void pin_cgroup_settings_add(struct pin_cgroup_settings *settings, struct pin_cgroup_setting setting) {
     struct pin_cgroup_setting *made =
         pin_arena_grow(settings->arena, &settings->items, &settings->count, sizeof(*settings->items));
     *made = setting;
-    made->value = pin_arena_strdup(settings->arena, text);
 }
 
 void pin_cgroup_settings_of(const struct pin_cgroup_limits *limits, uint32_t v2,
@@ -131,14 +123,13 @@ void pin_cgroup_settings_of(const struct pin_cgroup_limits *limits, uint32_t v2,
         if (file == NULL || !row->print(limits, is_v2, value))
             continue;
         bool no_swap = row->protection == PIN_PROTECT_SWAP && limits->swap_bytes == 0;
-        pin_cgroup_settings_add(settings,
-                                (struct pin_cgroup_setting){
-                                    .controller = row->controller,
-                                    .need = row->need,
-                                    .protection = row->protection,
-                                    .holds_anyway = no_swap,
-                                    .file = file,
-                                },
-                                "%s", value);
+        pin_cgroup_settings_add(settings, (struct pin_cgroup_setting){
+                                              .controller = row->controller,
+                                              .need = row->need,
+                                              .protection = row->protection,
+                                              .holds_anyway = no_swap,
+                                              .file = file,
+                                              .value = pin_arena_strdup(settings->arena, value),
+                                          });
     }
 }

@@ -23,6 +23,7 @@ struct pin_cgroup_setting {
     int protection;    /* enum pin_protection, or -1 */
     bool holds_anyway; /* where the file is missing and the host has no swap: it limits swap to nothing */
     const char *file;
+    const char *other_file, *other_value; /* where the kernel has no such file; NULL: there is no other */
     const char
         *value; /* "": this version can't express the limit, which then counts as one that can't be set */
 };
@@ -37,6 +38,5 @@ struct pin_cgroup_settings {
 void pin_cgroup_settings_of(const struct pin_cgroup_limits *limits, uint32_t v2,
                             struct pin_cgroup_settings *settings);
 
-/* Adds one; `value` is a format. For other sources of settings. */
-void pin_cgroup_settings_add(struct pin_cgroup_settings *settings, struct pin_cgroup_setting setting,
-                             const char *value, ...) __attribute__((format(printf, 3, 4)));
+/* Adds one; its texts live in the arena, or for ever. For other sources of settings. */
+void pin_cgroup_settings_add(struct pin_cgroup_settings *settings, struct pin_cgroup_setting setting);
