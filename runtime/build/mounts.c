@@ -137,7 +137,8 @@ static bool make_link(const struct pin_op *op, int root, struct pin_error *err) 
     return true;
 }
 
-static bool bind_source(const struct pin_op *op, struct pin_source *source, int root, struct pin_error *err) {
+static bool bind_source(const struct pin_op *op, struct pin_host_source *source, int root,
+                        struct pin_error *err) {
     if (source->missing)
         return true;
     PIN_CLOSE int target = reach_target(root, op, source->directory, err);
@@ -227,7 +228,17 @@ static bool make_read_only(const struct pin_op *op, const struct pin_mounts *mou
     return pin_mounts_attach(tree, target, err);
 }
 
-static bool apply_op(const struct pin_plan *plan, size_t index, struct pin_sources *sources,
+static bool seal_mount(const struct pin_op *op, int root, struct pin_error *err) {
+    PIN_CLOSE int target = open_target(root, op, err);
+    struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
+    if (target < 0)
+        return false;
+    if (mount_setattr(target, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) != 0)
+        return pin_fail_errno(err, "seal '/%s'", op->target);
+    return true;
+}
+
+static bool apply_op(const struct pin_plan *plan, size_t index, struct pin_host_sources *sources,
                      struct pin_mounts *mounts, struct pin_error *err) {
     const struct pin_op *op = &plan->ops[index];
     switch (op->kind) {
@@ -238,6 +249,7 @@ static bool apply_op(const struct pin_plan *plan, size_t index, struct pin_sourc
     case PIN_OP_FILESYSTEM: return mount_filesystem(plan, op, mounts->root, err);
     case PIN_OP_MASK: return mask_path(op, mounts, err);
     case PIN_OP_READ_ONLY: return make_read_only(op, mounts, err);
+    case PIN_OP_SEAL: return seal_mount(op, mounts->root, err);
     case PIN_OP_OVERLAY: {
         PIN_CLOSE int target = reach_target(mounts->root, op, true, err);
         return target >= 0 && pin_overlay_mount(op, &sources->ops[index], plan->bundle->process.uid,
@@ -248,8 +260,8 @@ static bool apply_op(const struct pin_plan *plan, size_t index, struct pin_sourc
     return pin_fail(err, PIN_ERROR_INTERNAL, "an operation that nobody knows");
 }
 
-static bool make_root(const struct pin_plan *plan, struct pin_sources *sources, struct pin_mounts *mounts,
-                      struct pin_error *err) {
+static bool make_root(const struct pin_plan *plan, struct pin_host_sources *sources,
+                      struct pin_mounts *mounts, struct pin_error *err) {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
         return pin_fail_errno(err, "make the mounts private");
     if (plan->root == PIN_ROOT_FROM_BIND) {
@@ -266,7 +278,7 @@ static bool make_root(const struct pin_plan *plan, struct pin_sources *sources, 
     return pin_mounts_attach(mounts->root, over, err);
 }
 
-bool pin_mounts_make(const struct pin_plan *plan, struct pin_sources *sources, struct pin_mounts *mounts,
+bool pin_mounts_make(const struct pin_plan *plan, struct pin_host_sources *sources, struct pin_mounts *mounts,
                      struct pin_error *err) {
     if (!open_masks(mounts, err) || !make_root(plan, sources, mounts, err))
         return false;

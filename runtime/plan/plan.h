@@ -24,6 +24,7 @@ enum pin_op_kind {
     PIN_OP_OVERLAY,    /* the workspace copy-on-write: `source` below a tmpfs of `size` bytes */
     PIN_OP_MASK,       /* nothing is to be seen here any more */
     PIN_OP_READ_ONLY,  /* what is mounted here becomes read-only */
+    PIN_OP_SEAL,       /* the mount here takes no new entries; what is mounted below it stays as it is */
     PIN_OP_COUNT
 };
 

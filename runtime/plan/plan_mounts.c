@@ -145,6 +145,11 @@ static void add_workspace_overlay(struct pin_plan *plan) {
 
 static void add_masks(struct pin_plan *plan) {
     const struct pin_bundle *bundle = plan->bundle;
+    for (size_t i = 0; bundle->ext.present && i < plan->op_count; i++)
+        if (plan->ops[i].kind == PIN_OP_FILESYSTEM && strcmp(plan->ops[i].target, "dev") == 0) {
+            (void)add(plan, PIN_OP_SEAL, "dev");
+            break;
+        }
     for (size_t i = 0; i < bundle->masked_path_count; i++)
         (void)add(plan, PIN_OP_MASK, without_slash(bundle->masked_paths[i]));
     for (size_t i = 0; i < bundle->readonly_path_count; i++)

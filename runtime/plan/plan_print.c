@@ -13,7 +13,7 @@
 static const char *const op_names[] = {
     [PIN_OP_DIRECTORY] = "directory", [PIN_OP_FILE] = "file",           [PIN_OP_SYMLINK] = "symlink",
     [PIN_OP_BIND] = "bind",           [PIN_OP_FILESYSTEM] = "mount",    [PIN_OP_OVERLAY] = "copy-on-write",
-    [PIN_OP_MASK] = "mask",           [PIN_OP_READ_ONLY] = "read-only",
+    [PIN_OP_MASK] = "mask",           [PIN_OP_READ_ONLY] = "read-only", [PIN_OP_SEAL] = "seal",
 };
 _Static_assert(PIN_COUNT(op_names) == PIN_OP_COUNT, "every operation has a name");
 

@@ -1,10 +1,11 @@
-/* egress_harness: a program in a network namespace of its own with the egress of a sandbox, and nothing else of
- * one: for tests and measurements of the broker alone.
+/* egress_harness: a program in a network namespace of its own with the egress of a sandbox, and nothing else
+ * of one: for tests and measurements of the broker alone.
  *
- *   egress_harness BROKER [-u] [-l LIMIT=N]... [-d DENY]... RULE... -- CMD ARG...
+ *   egress_harness BROKER [-a] [-u] [-l LIMIT=N]... [-d DENY]... RULE... -- CMD ARG...
  *
- * RULE and DENY are as on the command line ("HOST:PORT", "10.0.0.0/8:443/udp"); -u serves UDP. Events go to
- * descriptor 3, if that is open, one line each. A line "replace RULE..." on descriptor 4 replaces the rules.
+ * RULE and DENY are as on the command line ("HOST:PORT", "10.0.0.0/8:443/udp"); -a takes connections to any
+ * address to the broker, -u serves UDP. Events go to descriptor 3, if that is open, one line each. A line
+ * "replace RULE..." on descriptor 4 replaces the rules.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +40,7 @@ struct harness {
     struct pin_egress_rule allow[RULES_MAX], deny[RULES_MAX];
     struct pin_egress_rules rules;
     struct pin_egress_limits limits;
-    bool udp, events, requests;
+    bool udp, addresses, events, requests;
     char **command;
 };
 
@@ -47,15 +48,15 @@ static const struct {
     const char *name;
     size_t offset;
 } limits[] = {
-    {"at-once", offsetof(struct pin_egress_limits, connections_at_once)},
-    {"total", offsetof(struct pin_egress_limits, connections_total)},
-    {"out", offsetof(struct pin_egress_limits, bytes_out)},
-    {"in", offsetof(struct pin_egress_limits, bytes_in)},
-    {"rate", offsetof(struct pin_egress_limits, bytes_per_second)},
-    {"idle", offsetof(struct pin_egress_limits, idle_ns)},
-    {"lifetime", offsetof(struct pin_egress_limits, lifetime_ns)},
-    {"names", offsetof(struct pin_egress_limits, names_total)},
-    {"names-rate", offsetof(struct pin_egress_limits, names_per_second)},
+    {"at-once",    offsetof(struct pin_egress_limits, connections_at_once)},
+    {"total",      offsetof(struct pin_egress_limits, connections_total)  },
+    {"out",        offsetof(struct pin_egress_limits, bytes_out)          },
+    {"in",         offsetof(struct pin_egress_limits, bytes_in)           },
+    {"rate",       offsetof(struct pin_egress_limits, bytes_per_second)   },
+    {"idle",       offsetof(struct pin_egress_limits, idle_ns)            },
+    {"lifetime",   offsetof(struct pin_egress_limits, lifetime_ns)        },
+    {"names",      offsetof(struct pin_egress_limits, names_total)        },
+    {"names-rate", offsetof(struct pin_egress_limits, names_per_second)   },
 };
 
 static int die(const struct pin_error *err) {
@@ -97,8 +98,9 @@ static bool read_arguments(struct harness *harness, int argc, char **argv, struc
     harness->broker = argv[1];
     argc--;
     argv++;
-    while ((option = getopt(argc, argv, "+ul:d:")) != -1)
+    while ((option = getopt(argc, argv, "+aul:d:")) != -1)
         switch (option) {
+        case 'a': harness->addresses = true; break;
         case 'u': harness->udp = true; break;
         case 'l':
             if (!set_limit(harness, optarg))
@@ -124,7 +126,7 @@ static bool read_arguments(struct harness *harness, int argc, char **argv, struc
 /* The sandbox's side. */
 static int inside(const struct harness *harness, int channel) {
     struct pin_error err = {.kind = PIN_ERROR_NONE};
-    struct pin_egress_plan plan = {.udp = harness->udp};
+    struct pin_egress_plan plan = {.udp = harness->udp, .addresses = harness->addresses};
     struct pin_egress_sockets sockets;
     struct timespec from, to;
     (void)clock_gettime(CLOCK_MONOTONIC, &from);
@@ -186,9 +188,9 @@ static void print_event(const struct pin_egress_event *event) {
     (void)dprintf(EVENTS_FD, "%s %s %s %s %u %s rule=%d errno=%d times=%llu out=%llu in=%llu %s\n",
                   pin_egress_event_name((enum pin_egress_event_kind)event->kind),
                   pin_egress_reason_name((enum pin_egress_reason)event->reason),
-                  event->name_size > 0 ? event->name : "-", pin_address_print(address, event->address), event->port,
-                  event->protocol == PIN_PROTOCOL_UDP ? "udp" : "tcp", event->rule, event->os_errno,
-                  (unsigned long long)(event->repeated > 0 ? event->repeated : 1),
+                  event->name_size > 0 ? event->name : "-", pin_address_print(address, event->address),
+                  event->port, event->protocol == PIN_PROTOCOL_UDP ? "udp" : "tcp", event->rule,
+                  event->os_errno, (unsigned long long)(event->repeated > 0 ? event->repeated : 1),
                   (unsigned long long)event->bytes_out, (unsigned long long)event->bytes_in, mend);
 }
 
@@ -196,7 +198,8 @@ static void print_event(const struct pin_egress_event *event) {
 static bool drain(const struct harness *harness, const struct pin_broker *broker, bool *ready) {
     struct pin_egress_event event;
     for (;;) {
-        enum pin_broker_news news = pin_broker_next(broker, harness->rules.allow_count + harness->rules.deny_count, &event);
+        enum pin_broker_news news =
+            pin_broker_next(broker, harness->rules.allow_count + harness->rules.deny_count, &event);
         if (news != PIN_BROKER_EVENT)
             return news == PIN_BROKER_NOTHING;
         if (harness->events)
@@ -229,9 +232,11 @@ static int supervise(struct harness *harness, pid_t child, int channel, const st
     bool ready = false, started = false, gone = false;
     PIN_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, child, 0);
     for (;;) {
-        struct pollfd fds[] = {{.fd = gone ? -1 : broker->control, .events = POLLIN},
-                               {.fd = pidfd, .events = POLLIN},
-                               {.fd = harness->requests ? REQUESTS_FD : -1, .events = POLLIN}};
+        struct pollfd fds[] = {
+            {.fd = gone ? -1 : broker->control,          .events = POLLIN},
+            {.fd = pidfd,                                .events = POLLIN},
+            {.fd = harness->requests ? REQUESTS_FD : -1, .events = POLLIN}
+        };
         (void)poll(fds, PIN_COUNT(fds), -1);
         gone = gone || !drain(harness, broker, &ready);
         if (gone && !started)
@@ -284,7 +289,8 @@ int main(int argc, char **argv) {
     (void)kill(broker.pid, SIGKILL);
     (void)waitpid(broker.pid, &status, 0);
     if (harness.events)
-        (void)dprintf(EVENTS_FD, "ended %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+        (void)dprintf(EVENTS_FD, "ended %d\n",
+                      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     pin_arena_free(&harness.arena);
     return code;
 }

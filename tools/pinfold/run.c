@@ -45,6 +45,7 @@ struct run { /* what one run owns, from the slot to the result */
     struct pin_program filter;
     struct pin_sandbox sandbox;
     struct pin_result result;
+    struct pin_stream stream;
     int input;
     char name[32];
     char fingerprint[PIN_DIGEST_TEXT];
@@ -132,16 +133,24 @@ static void set_limits(const struct pin_bundle_ext *ext, struct pin_limits *limi
     };
 }
 
+/* The bundle's lists are counted; the kernel's end with NULL. */
+static const char *const *ended(struct run *run, const char *const *items, size_t count) {
+    const char **list = pin_arena_array(&run->front.arena, count + 1, sizeof(*list));
+    for (size_t i = 0; i < count; i++)
+        list[i] = items[i];
+    return list;
+}
+
 static bool supervise(struct run *run, const struct run_options *values, uint64_t started_ns,
                       struct pin_error *err) {
     const struct pin_bundle *bundle = run->front.bundle;
-    struct pin_stream stream = {.fd = STDOUT_FILENO, .started_ns = started_ns};
+    run->stream = (struct pin_stream){.fd = STDOUT_FILENO, .started_ns = started_ns};
     struct pin_supervision supervision = {
         .init_pid = run->sandbox.init,
         .init_pidfd = run->sandbox.pidfd,
         .control = run->sandbox.control,
-        .argv = bundle->process.args,
-        .envp = bundle->process.env,
+        .argv = ended(run, bundle->process.args, bundle->process.arg_count),
+        .envp = ended(run, bundle->process.env, bundle->process.env_count),
         .cwd = bundle->process.cwd,
         .umask = bundle->process.has_umask ? bundle->process.umask : 0022,
         .stdin_fd = run->input,
@@ -150,7 +159,7 @@ static bool supervise(struct run *run, const struct run_options *values, uint64_
                                        : PIN_OUTPUT_PASS,
         .stdout_fd = STDOUT_FILENO,
         .stderr_fd = STDERR_FILENO,
-        .stream = &stream,
+        .stream = &run->stream,
         .tty = values->front.tty,
         .terminal_fd = values->front.tty && isatty(STDIN_FILENO) ? STDIN_FILENO : -1,
         .frames = bundle->ext.frames,
@@ -209,8 +218,7 @@ static int print_result(struct run *run, const struct run_options *values) {
     struct pin_error err = {0};
     complete_result(run, missing);
     if (values->stream) {
-        struct pin_stream stream = {.fd = STDOUT_FILENO};
-        (void)pin_stream_exit(&stream, &run->result, &err);
+        (void)pin_stream_exit(&run->stream, &run->result, &err);
     } else if (values->front.json) {
         json_t *json = pin_result_json(&run->result);
         (void)pin_json_print(STDOUT_FILENO, json, &err);
