@@ -76,7 +76,7 @@ bool pin_cgroup_update(struct pin_cgroup *group, const struct pin_cgroup_limits 
                        struct pin_error *err);
 
 /* Sends SIGKILL to every process of the group and of the groups below it, also to those that fork meanwhile.
- * After it the group can't fork any more (v1). Doesn't wait. */
+ * After it the group can't fork any more (v1). Returns after 100 ms at most: see pin_cgroup_wait_empty(). */
 bool pin_cgroup_kill(const struct pin_cgroup *group, struct pin_error *err);
 
 /* Whether no process is left. A zombie doesn't count. */

@@ -15,7 +15,7 @@
 #include "runtime/build/cgroup/group.h"
 #include "runtime/build/cgroup/settings.h"
 
-#define RECLAIM_NS (2 * PIN_NS_PER_S)
+#define UNDO_NS (100 * PIN_NS_PER_MS)
 
 enum { MAKE_TRIES = 8 };
 
@@ -72,8 +72,7 @@ static bool remove_leftover(const struct making *making, struct pin_error *err) 
             memset(err, 0, sizeof(*err));
         return gone;
     }
-    return pin_cgroup_kill(old, err) && pin_cgroup_wait_empty(old, RECLAIM_NS, err) &&
-           pin_cgroup_remove(old, RECLAIM_NS, err);
+    return pin_cgroup_clear(old, err);
 }
 
 /* Leftovers are removed in all hierarchies at once, so that the first hierarchy is the one that meets them.
@@ -267,7 +266,7 @@ static struct pin_cgroup *create(const struct pin_cgroup_facts *facts, const cha
         return making.group;
     }
     struct pin_error later = {0}; /* the first cause counts; an empty group can't keep us from removing it */
-    (void)pin_cgroup_remove(making.group, RECLAIM_NS, &later);
+    (void)pin_cgroup_remove(making.group, UNDO_NS, &later);
     pin_cgroup_free(making.group);
     return NULL;
 }

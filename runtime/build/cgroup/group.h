@@ -50,3 +50,6 @@ bool pin_cgroup_apply(struct pin_cgroup *group, const struct pin_cgroup_settings
 
 /* The set of controllers that are of version 2 for this group. */
 uint32_t pin_cgroup_v2_controllers(const struct pin_cgroup *group);
+
+/* Kills, waits for and removes what a dead owner left. Gives up after about a second. */
+bool pin_cgroup_clear(struct pin_cgroup *group, struct pin_error *err);

@@ -15,7 +15,7 @@
 
 #define PROCS_LIMIT ((size_t)16 * 1024 * 1024)
 #define FIRST_PAUSE_NS UINT64_C(50000)
-#define KILL_NS PIN_NS_PER_S
+#define KILL_NS (100 * PIN_NS_PER_MS)
 
 enum { BATCH = 64, DEPTH_MOST = 64 };
 
@@ -113,7 +113,7 @@ static bool kill_below(void *context, int parent, const char *name) {
 }
 
 /* Those that were signalled need a moment to leave, and one that forks meanwhile leaves a child: so it is
- * repeated until a pass finds nobody. */
+ * repeated until a pass finds nobody, or for a while: a process that waits for a disk isn't waited for. */
 static bool kill_dir(const struct pin_cgroup_dir *dir, struct pin_error *err) {
     uint64_t deadline = pin_cgroup_now_ns() + KILL_NS, pause = FIRST_PAUSE_NS;
     for (;;) {

@@ -9,7 +9,8 @@
 #include "runtime/build/cgroup/files.h"
 #include "runtime/build/cgroup/group.h"
 
-#define CLEAN_NS (2 * PIN_NS_PER_S)
+#define CLEAN_NS                                                                                             \
+    (500 * PIN_NS_PER_MS) /* every command sweeps: one that can't be killed mustn't stop them all */
 #define FIRST_PAUSE_NS UINT64_C(50000)
 
 enum { DEPTH_MOST = 64 };
@@ -79,9 +80,13 @@ bool pin_cgroup_remove(struct pin_cgroup *group, uint64_t timeout_ns, struct pin
     return ok;
 }
 
-static bool clean_group(struct pin_cgroup *group, struct pin_error *err) {
-    return pin_cgroup_kill(group, err) && pin_cgroup_wait_empty(group, CLEAN_NS, err) &&
-           pin_cgroup_remove(group, CLEAN_NS, err);
+/* Where forks can't be stopped, one kill may lose the race. */
+bool pin_cgroup_clear(struct pin_cgroup *group, struct pin_error *err) {
+    uint64_t deadline = pin_cgroup_now_ns() + CLEAN_NS, pause = FIRST_PAUSE_NS;
+    for (bool empty = false; !empty && pin_cgroup_pause(deadline, &pause);)
+        if (!pin_cgroup_kill(group, err) || !pin_cgroup_is_empty(group, &empty, err))
+            return false;
+    return pin_cgroup_wait_empty(group, 0, err) && pin_cgroup_remove(group, CLEAN_NS, err);
 }
 
 /* False with an error unless there is nothing at that place. */
@@ -89,7 +94,7 @@ static bool clean_at(const struct pin_cgroup_facts *facts, const char *path, str
     struct pin_error found = {0};
     PIN_CGROUP struct pin_cgroup *group = pin_cgroup_open_at(facts, path, &found);
     if (group != NULL)
-        return clean_group(group, err);
+        return pin_cgroup_clear(group, err);
     if (found.kind == PIN_ERROR_NOT_FOUND)
         return true;
     *err = found;

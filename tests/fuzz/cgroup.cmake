@@ -1,0 +1,1 @@
+pin_fuzz_target(fuzz_cgroup_facts LIBRARIES pin_cgroup)
