@@ -82,6 +82,13 @@ static const char *pointer_of(const struct pin_json *node, char *room, size_t si
     return at;
 }
 
+void pin_json_where_is(char *to, size_t room, const struct pin_json_source *source,
+                       const struct pin_json *node) {
+    char pointer[96];
+    pin_json_where(to, room, source->file, node->line, node->column,
+                   pointer_of(node, pointer, sizeof(pointer)));
+}
+
 __attribute__((format(printf, 7, 0))) static void
 fault_at(const struct pin_json_source *source, const struct pin_json *node, uint32_t line, uint32_t column,
          struct pin_findings *found, const char *hint, const char *format, va_list args) {

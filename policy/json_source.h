@@ -44,6 +44,10 @@ void pin_json_free(struct pin_json_source *source);
 
 struct pin_place pin_json_place(const struct pin_json_source *source, const struct pin_json *node);
 
+/* "FILE:LINE:COLUMN /pointer" of a value. */
+void pin_json_where_is(char *to, size_t room, const struct pin_json_source *source,
+                       const struct pin_json *node);
+
 /* Appends a finding about a value, or about the key in front of it; `hint` may be NULL. */
 void pin_json_fault(const struct pin_json_source *source, const struct pin_json *node,
                     struct pin_findings *found, const char *hint, const char *format, ...)

@@ -44,6 +44,16 @@ static struct identity *find_seen(struct load *load, const struct pin_policy_fil
     return NULL;
 }
 
+/* A base that can't be opened is a fault of the line that wants it. */
+static void blame(struct load *load, const struct pin_json_source *source, const struct pin_json *node,
+                  size_t before) {
+    if (load->found->count == before)
+        return; /* dropped: the list is full */
+    struct pin_error *err = &load->found->list[before];
+    pin_json_where_is(err->pointer, sizeof(err->pointer), source, node);
+    (void)pin_wrap(err, "extends '%s'", json_string_value(node->value));
+}
+
 /* A base that is reached twice counts once, at its first place: what stands between would be undone. */
 static void apply_base(struct load *load, const struct pin_json_source *source, const struct pin_json *node,
                        const struct pin_policy_file *from) {
@@ -51,14 +61,7 @@ static void apply_base(struct load *load, const struct pin_json_source *source, 
     const char *name = json_string_value(node->value);
     size_t before = load->found->count;
     if (!pin_policy_file_open(&base, name, from->name, from->folder, load->found)) {
-        if (load->found->count > before) {
-            struct pin_error *err = &load->found->list[load->found->count - 1];
-            struct pin_place place = pin_json_place(source, node);
-            (void)pin_wrap(err, "'extends' on line %u of '%s'", place.line, place.file);
-            char where[sizeof(err->pointer)];
-            pin_json_where(where, sizeof(where), place.file, place.line, place.column, "/extends");
-            (void)pin_point(err, "%s", where);
-        }
+        blame(load, source, node, before);
         return;
     }
     struct identity *seen = find_seen(load, &base);

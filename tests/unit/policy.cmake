@@ -6,3 +6,12 @@ pin_unit_test(test_policy_write LIBRARIES pin_policy pin_base)
 pin_unit_test(test_policy_order SOURCES policy_random.c LIBRARIES pin_policy pin_base)
 pin_unit_test(test_policy_site SOURCES policy_random.c LIBRARIES pin_policy pin_base)
 pin_unit_test(test_policy_names LIBRARIES pin_policy pin_base)
+
+# The reader and the published schema agree: see tests/conformance/policy.
+set(conformance "${CMAKE_SOURCE_DIR}/tests/conformance/policy")
+add_executable(policy_check "${conformance}/policy_check.c")
+target_link_libraries(policy_check PRIVATE pin_flags pin_policy pin_base)
+add_test(NAME policy_schema
+    COMMAND /usr/bin/python3 -m pytest -q -p no:cacheprovider "${conformance}/test_policy_schema.py")
+set_tests_properties(policy_schema PROPERTIES
+    ENVIRONMENT "POLICY_CHECK=$<TARGET_FILE:policy_check>;PYTHONDONTWRITEBYTECODE=1")
