@@ -157,8 +157,8 @@ struct pin_bundle_ext {
     uint64_t stdout_bytes, stderr_bytes, frame_bytes;
     enum pin_on_cap on_output_cap;
     uint32_t frames; /* enum pin_frames */
-    struct pin_egress_rule *egress;
-    size_t egress_count;
+    struct pin_egress_rule *egress, *egress_deny; /* a refusal beats every grant, for both protocols */
+    size_t egress_count, egress_deny_count;
     const char **secrets;
     size_t secret_count;
     struct pin_pair *labels;

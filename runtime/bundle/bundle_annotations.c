@@ -25,7 +25,10 @@ static void read_json(struct pin_bundle *bundle, const struct pin_pair *annotati
     PIN_ARENA struct pin_arena scratch = {0};
     const char *text = pin_arena_printf(&scratch, "{\"%s\":\n%s\n}", key, annotation->value);
     char *where = pin_arena_strdup(&bundle->arena, annotation->key);
-    if (pin_json_read(&reader.source, where, text, strlen(text), found))
+    bool json = pin_json_read(&reader.source, where, text, strlen(text), found);
+    if (json && reader.source.root->count != 1) /* "{}, \"image\": …" is no value */
+        (void)pin_find(found, PIN_ERROR_SYNTAX, where, NULL, "more than one JSON value");
+    else if (json)
         pin_bundle_read_object(&reader, reader.source.root, &pin_bundle_ext_fields, &bundle->ext);
     pin_json_free(&reader.source);
 }

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "images/rootfs.h"
+#include "runtime/bundle/bundle_wall.h"
 #include "runtime/bundle/bundle_write.h"
 
 static bool write_file(int directory, const char *path, const void *data, size_t size, uint32_t mode,
@@ -65,6 +66,13 @@ static bool make_skeleton(int root, const struct pin_rootfs *rootfs, struct pin_
     return true;
 }
 
+/* A file is bound over a file. */
+static bool is_file(const struct pin_bundle_mount *mount) {
+    struct stat status;
+    return pin_bundle_mount_is_bind(mount) && mount->source != NULL && stat(mount->source, &status) == 0 &&
+           !S_ISDIR(status.st_mode);
+}
+
 /* A mount point below the root that is missing; one inside another mount is that mount's matter. */
 static bool make_mount_point(int root, const struct pin_bundle *bundle, size_t index, struct pin_error *err) {
     const char *path = bundle->mounts[index].destination + 1;
@@ -85,6 +93,8 @@ static bool make_mount_point(int root, const struct pin_bundle *bundle, size_t i
         if (!make_directory(root, parent, 0755, err))
             return false;
     }
+    if (is_file(&bundle->mounts[index]))
+        return write_file(root, path, "", 0, 0644, err);
     return make_directory(root, path, 0755, err);
 }
 

@@ -86,6 +86,8 @@ static const struct pin_bundle_row ext_rows[] = {
     PIN_ROW("frames", SET, PIN_AT(EXT, frames), .size = 4, .name = frames_name, .names = 3),
     PIN_ROW("egress", LIST, PIN_AT(EXT, egress), PIN_N(EXT, egress_count),
             .size = sizeof(struct pin_egress_rule), .table = &egress_fields),
+    PIN_ROW("egressDeny", LIST, PIN_AT(EXT, egress_deny), PIN_N(EXT, egress_deny_count),
+            .size = sizeof(struct pin_egress_rule), .table = &egress_fields),
     PIN_ROW("secrets", TEXTS, PIN_AT(EXT, secrets), PIN_N(EXT, secret_count)),
     PIN_ROW("labels", PAIRS, PIN_AT(EXT, labels), PIN_N(EXT, label_count)),
     PIN_ROW("rootOverlay", OBJECT, PIN_HAS(EXT, root_overlay.enabled), .table = &overlay_fields),

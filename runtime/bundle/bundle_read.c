@@ -23,20 +23,18 @@ static const char *const type_names[] = {
 
 bool pin_bundle_expect(struct pin_bundle_reader *reader, const struct pin_json *node, json_type type) {
     json_type is = json_typeof(node->value);
-    if (is == type || (type == JSON_TRUE && is == JSON_FALSE))
+    uint64_t value;
+    bool big = pin_big_numbers_find(reader->bigs, reader->big_count, node->line, node->column, &value);
+    if (!big && (is == type || (type == JSON_TRUE && is == JSON_FALSE)))
         return true;
-    FAULT(reader, node, NULL, "must be %s, not %s", type_names[type], pin_json_type_name(node->value));
+    FAULT(reader, node, NULL, "must be %s, not %s", type_names[type],
+          big ? "an integer" : pin_json_type_name(node->value));
     return false;
 }
 
 const char *pin_bundle_read_text(struct pin_bundle_reader *reader, const struct pin_json *node) {
     if (!pin_bundle_expect(reader, node, JSON_STRING))
         return NULL;
-    uint64_t big;
-    if (pin_big_numbers_find(reader->bigs, reader->big_count, node->line, node->column, &big)) {
-        FAULT(reader, node, NULL, "must be a string, not an integer");
-        return NULL;
-    }
     if (json_string_length(node->value) >= PIN_BUNDLE_TEXT_MAX) {
         FAULT(reader, node, NULL, "longer than %zu bytes", PIN_BUNDLE_TEXT_MAX - 1);
         return NULL;
@@ -165,11 +163,19 @@ static void read_digest(struct pin_bundle_reader *reader, const struct pin_json 
         FAULT(reader, node, "write 'sha256:' and 64 hexadecimal digits", "this is no digest");
 }
 
+/* Room for `count` items, as pin_arena_grow() would have left it: a list that was read may grow. */
+static void *make_list(struct pin_bundle_reader *reader, size_t count, size_t size) {
+    size_t room = 8;
+    while (room < count)
+        room *= 2;
+    return pin_arena_array(reader->arena, room, size);
+}
+
 static void read_texts(struct pin_bundle_reader *reader, const struct pin_json *node, const char ***place,
                        size_t *count) {
     if (!expect_list(reader, node))
         return;
-    const char **list = pin_arena_array(reader->arena, node->count, sizeof(*list));
+    const char **list = make_list(reader, node->count, sizeof(*list));
     size_t used = 0;
     for (const struct pin_json *item = node->first; item != NULL; item = item->next) {
         const char *text = pin_bundle_read_text(reader, item);
@@ -184,7 +190,7 @@ static void read_ids(struct pin_bundle_reader *reader, const struct pin_json *no
                      size_t *count) {
     if (!expect_list(reader, node))
         return;
-    uint32_t *list = pin_arena_array(reader->arena, node->count, sizeof(*list));
+    uint32_t *list = make_list(reader, node->count, sizeof(*list));
     size_t used = 0;
     uint64_t value;
     for (const struct pin_json *item = node->first; item != NULL; item = item->next)
@@ -202,7 +208,7 @@ static void read_pairs(struct pin_bundle_reader *reader, const struct pin_json *
         FAULT(reader, node, NULL, "more than %d members", PIN_BUNDLE_LIST_MAX);
         return;
     }
-    struct pin_pair *list = pin_arena_array(reader->arena, node->count, sizeof(*list));
+    struct pin_pair *list = make_list(reader, node->count, sizeof(*list));
     size_t used = 0;
     for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
         const char *text = child->value == NULL ? NULL : pin_bundle_read_text(reader, child);
@@ -217,7 +223,7 @@ static void read_list(struct pin_bundle_reader *reader, const struct pin_json *n
                       const struct pin_bundle_row *row, void **place, size_t *count) {
     if (!expect_list(reader, node))
         return;
-    unsigned char *list = pin_arena_array(reader->arena, node->count, row->size);
+    unsigned char *list = make_list(reader, node->count, row->size);
     for (const struct pin_json *item = node->first; item != NULL; item = item->next)
         pin_bundle_read_object(reader, item, row->table, list + item->index * row->size);
     *place = list;

@@ -5,6 +5,8 @@
 #include "base/names.h"
 #include "base/units.h"
 #include "policy/checks.h"
+#include "policy/egress_rule.h"
+#include "policy/egress_rule.h"
 #include "runtime/bundle/resolve.h"
 
 static bool has_rlimit(const struct pin_bundle *bundle, const char *type) {
@@ -172,23 +174,47 @@ static const char **copy_strings(struct pin_arena *arena, const struct pin_strin
     return list;
 }
 
+static void copy_rule(struct pin_bundle *bundle, struct pin_egress_rule *rule,
+                      const struct pin_egress_rule *from) {
+    *rule = *from;
+    rule->host = rule->host == NULL ? NULL : pin_arena_strdup(&bundle->arena, rule->host);
+    rule->ports = pin_arena_memdup(&bundle->arena, rule->ports, rule->port_count * sizeof(*rule->ports));
+    rule->place = (struct pin_place){0}; /* it points into the policy */
+}
+
 static void copy_egress(struct pin_bundle *bundle, const struct pin_policy *policy) {
     size_t count = policy->network.egress_count;
     bundle->ext.egress = pin_arena_array(&bundle->arena, count, sizeof(*bundle->ext.egress));
     bundle->ext.egress_count = count;
-    for (size_t i = 0; i < count; i++) {
-        struct pin_egress_rule *rule = &bundle->ext.egress[i];
-        *rule = policy->network.egress[i];
-        rule->host = rule->host == NULL ? NULL : pin_arena_strdup(&bundle->arena, rule->host);
-        rule->ports = pin_arena_memdup(&bundle->arena, rule->ports, rule->port_count * sizeof(*rule->ports));
-        rule->place = (struct pin_place){0}; /* it points into the policy */
-    }
+    for (size_t i = 0; i < count; i++)
+        copy_rule(bundle, &bundle->ext.egress[i], &policy->network.egress[i]);
+}
+
+static bool is_denied_already(const struct pin_bundle_ext *ext, const struct pin_egress_rule *rule) {
+    for (size_t i = 0; i < ext->egress_deny_count; i++)
+        if (pin_egress_same(&ext->egress_deny[i], rule))
+            return true;
+    return false;
+}
+
+/* A bundle may bring refusals of its own; the policy's are there in any case. */
+static void add_refusals(struct pin_bundle *bundle, const struct pin_policy *policy) {
+    struct pin_bundle_ext *ext = &bundle->ext;
+    size_t own = ext->egress_deny_count, most = own + policy->network.deny_count;
+    struct pin_egress_rule *all = pin_arena_array(&bundle->arena, most, sizeof(*all));
+    for (size_t i = 0; i < own; i++)
+        all[i] = ext->egress_deny[i];
+    ext->egress_deny = all;
+    for (size_t i = 0; i < policy->network.deny_count; i++)
+        if (!is_denied_already(ext, &policy->network.deny[i]))
+            copy_rule(bundle, &all[ext->egress_deny_count++], &policy->network.deny[i]);
 }
 
 void pin_fill_grants(struct pin_bundle *bundle, const struct pin_policy *policy) {
     struct pin_bundle_ext *ext = &bundle->ext;
     if (ext->egress == NULL)
         copy_egress(bundle, policy);
+    add_refusals(bundle, policy);
     if (ext->secrets == NULL) {
         ext->secrets = copy_strings(&bundle->arena, &policy->secrets);
         ext->secret_count = policy->secrets.count;

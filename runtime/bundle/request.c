@@ -7,6 +7,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "policy/egress_rule.h"
 #include "policy/json_source.h"
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
@@ -296,8 +297,6 @@ void pin_request_check_supported(const struct pin_policy *policy, const struct p
         bool asked;
         const char *pointer, *what;
     } rows[] = {
-        {policy->network.egress_count > 0, "/network/egress", "egress by host name"  },
-        {request->egress_count > 0,        "--egress",        "egress by host name"  },
         {policy->secrets.count > 0,        "/secrets",        "handing over secrets" },
         {request->secret_count > 0,        "--secret",        "handing over secrets" },
         {policy->audit.record.count > 0,   "/audit/record",   "writing the audit log"},
@@ -306,6 +305,25 @@ void pin_request_check_supported(const struct pin_policy *policy, const struct p
         if (rows[i].asked)
             (void)pin_find(found, PIN_ERROR_UNSUPPORTED, rows[i].pointer, "leave it out",
                            "%s isn't in this build", rows[i].what);
+}
+
+/* What is asked for instead of all that the policy grants; whether it grants that is the order's to judge. */
+static void narrow_egress(struct pin_policy *asked, const struct pin_request *request,
+                          struct pin_findings *found) {
+    if (request->egress_count == 0)
+        return;
+    struct pin_egress_rule *rules =
+        pin_arena_array(&asked->arena, request->egress_count, sizeof(*rules));
+    size_t count = 0;
+    for (size_t i = 0; i < request->egress_count; i++) {
+        struct pin_error err = {0};
+        if (pin_egress_parse(request->egress[i], &asked->arena, &rules[count], &err))
+            rules[count++].place = (struct pin_place){.file = "command line"};
+        else
+            (void)pin_find(found, err.kind, "--egress", err.hint, "%s", err.message);
+    }
+    asked->network.egress = rules;
+    asked->network.egress_count = count;
 }
 
 struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const struct pin_request *request,
@@ -317,6 +335,7 @@ struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const st
     narrow_workspace(asked, ceiling, request, found);
     narrow_streams(asked, ceiling, request, found);
     narrow_identity(asked, request);
+    narrow_egress(asked, request, found);
     check_labels(ceiling, request, found);
     for (size_t i = 0; i < request->env_count; i++)
         check_variable(ceiling, &request->env[i], found);

@@ -1,3 +1,6 @@
 pin_unit_test(test_resolve LIBRARIES pin_bundle pin_images pin_policy pin_base)
 pin_unit_test(test_resolve_request LIBRARIES pin_bundle pin_images pin_policy pin_base)
 pin_unit_test(test_host_image LIBRARIES pin_images pin_base)
+pin_unit_test(test_bundle_read LIBRARIES pin_bundle pin_images pin_policy pin_base pin::jansson)
+pin_unit_test(test_bundle_law LIBRARIES pin_bundle pin_images pin_policy pin_base)
+pin_unit_test(test_bundle_ceiling LIBRARIES pin_bundle pin_images pin_policy pin_base pin::jansson)

@@ -1,0 +1,389 @@
+#include "bundle_fixture.h"
+
+#include <jansson.h>
+
+#include "runtime/bundle/bundle_ceiling.h"
+
+/* What a careful engine would write, and the policy below grants. */
+static const char base_text[] =
+    "{'ociVersion': '1.2.0',"
+    " 'process': {'user': {'uid': 1000, 'gid': 1000}, 'args': ['true'], 'env': ['PATH=/bin'], 'cwd': '/',"
+    "             'noNewPrivileges': true, 'rlimits': [{'type': 'RLIMIT_NOFILE', 'soft': 10, 'hard': 20}]},"
+    " 'root': {'path': 'rootfs', 'readonly': true},"
+    " 'mounts': [{'destination': '/proc', 'type': 'proc', 'source': 'proc'},"
+    "            {'destination': '/dev', 'type': 'tmpfs', 'source': 'tmpfs', 'options': ['size=65536k']},"
+    "            {'destination': '/models', 'type': 'bind', 'source': '/srv/models', 'options': ['rbind', "
+    "'ro']}],"
+    " 'linux': {'namespaces': [{'type': 'user'}, {'type': 'mount'}, {'type': 'pid'}, {'type': 'network'},"
+    "                          {'type': 'ipc'}, {'type': 'uts'}, {'type': 'cgroup'}],"
+    "           'resources': {'memory': {'limit': 1048576}},"
+    "           'maskedPaths': ['/proc/kcore', '/proc/keys', '/proc/timer_list', '/proc/sched_debug'],"
+    "           'readonlyPaths': ['/proc/sys', '/proc/sysrq-trigger', '/proc/irq', '/proc/bus']}}";
+
+static const char policy_body[] = "\"name\": \"site\", \"filesystem\": {\"mounts\": [{\"source\": "
+                                  "\"/srv/models\", \"target\": \"/models\", "
+                                  "\"access\": \"read-only\"}]}, \"capabilities\": [\"CAP_CHOWN\"], "
+                                  "\"environment\": {\"refuse\": [\"LD_*\"]}";
+
+static json_t *load(const char *text) {
+    char *json = strdup(text);
+    for (char *c = json; *c != '\0'; c++)
+        if (*c == '\'')
+            *c = '"';
+    json_error_t err;
+    json_t *value = json_loads(json, JSON_DECODE_ANY, &err);
+    if (value == NULL)
+        fail_msg("%s: %s", text, err.text);
+    free(json);
+    return value;
+}
+
+/* Sets the member at "/a/b/0" ("-" appends to a list); an empty value takes it away. */
+static void set(json_t *document, const char *path, const char *value) {
+    char parts[128], *rest = parts;
+    (void)snprintf(parts, sizeof(parts), "%s", path + 1);
+    json_t *at = document;
+    char *last = strsep(&rest, "/");
+    for (char *next = strsep(&rest, "/"); next != NULL; last = next, next = strsep(&rest, "/")) {
+        json_t *child =
+            json_is_array(at) ? json_array_get(at, (size_t)atoi(last)) : json_object_get(at, last);
+        if (child == NULL) {
+            child = json_object();
+            assert_int_equal(json_object_set_new(at, last, child), 0);
+        }
+        at = child;
+    }
+    if (value[0] == '\0')
+        assert_int_equal(
+            json_is_array(at) ? json_array_remove(at, (size_t)atoi(last)) : json_object_del(at, last), 0);
+    else if (json_is_array(at))
+        assert_int_equal(json_array_append_new(at, load(value)), 0);
+    else
+        assert_int_equal(json_object_set_new(at, last, load(value)), 0);
+}
+
+static struct pin_findings found;
+
+static struct pin_bundle *bundle_with(const char *path, const char *value) {
+    json_t *document = load(base_text);
+    if (path != NULL)
+        set(document, path, value);
+    char *text = json_dumps(document, 0);
+    memset(&found, 0, sizeof(found));
+    struct pin_bundle *bundle = pin_bundle_parse("config.json", text, strlen(text), &found);
+    print_findings(&found);
+    assert_non_null(bundle);
+    bundle->directory = "/srv/bundle";
+    free(text);
+    json_decref(document);
+    return bundle;
+}
+
+struct row {
+    const char *path, *value, *pointer, *message; /* pointer NULL: granted */
+};
+
+static const struct row rows[] = {
+    {NULL,                                       NULL,                                                                                     NULL,                           NULL                                 },
+ /* the wall */
+    {"/linux/namespaces/0",                      "",                                                                                       "/linux/namespaces",            "no user namespace"                  },
+    {"/linux/namespaces/1",                      "",                                                                                       "/linux/namespaces",            "shares the host's mount namespace"  },
+    {"/linux/namespaces/2",                      "",                                                                                       "/linux/namespaces",            "shares the host's pid namespace"    },
+    {"/linux/namespaces/3",                      "",                                                                                       "/linux/namespaces",            "shares the host's network namespace"},
+    {"/linux/namespaces/4",                      "",                                                                                       "/linux/namespaces",            "shares the host's ipc namespace"    },
+    {"/linux/namespaces/5",                      "",                                                                                       "/linux/namespaces",            "shares the host's uts namespace"    },
+    {"/linux/namespaces/6",                      "",                                                                                       "/linux/namespaces",            "shares the host's cgroup namespace" },
+    {"/linux/namespaces/-",                      "{'type': 'time', 'path': '/proc/1/ns/time'}",                                            "/linux/namespaces",
+     "joins the time"                                                                                                                                                                                           },
+    {"/linux/namespaces/-",                      "{'type': 'time'}",                                                                       NULL,                           NULL                                 },
+    {"/linux/uidMappings",                       "[{'containerID': 0, 'hostID': 0, 'size': 1}]",                                           "/linux/uidMappings",
+     "chooses the host"                                                                                                                                                                                         },
+    {"/linux/gidMappings",                       "[{'containerID': 0, 'hostID': 5000, 'size': 1}]",                                        "/linux/uidMappings",
+     "chooses the"                                                                                                                                                                                              },
+    {"/process/noNewPrivileges",                 "false",                                                                                  "/process/noNewPrivileges",     "gain privileges"                    },
+    {"/process/noNewPrivileges",                 "",                                                                                       "/process/noNewPrivileges",     "gain privileges"                    },
+    {"/process/oomScoreAdj",                     "-1",                                                                                     "/process/oomScoreAdj",         "killed in its place"                },
+    {"/process/oomScoreAdj",                     "500",                                                                                    NULL,                           NULL                                 },
+    {"/process/apparmorProfile",                 "'docker-default'",                                                                       "/process/apparmorProfile",     "not offered"                        },
+    {"/process/apparmorProfile",                 "'unconfined'",                                                                           NULL,                           NULL                                 },
+    {"/process/selinuxLabel",                    "'a'",                                                                                    "/process/selinuxLabel",        "not offered"                        },
+    {"/linux/mountLabel",                        "'a'",                                                                                    "/linux/mountLabel",            "not offered"                        },
+    {"/process/scheduler",                       "{'policy': 'SCHED_FIFO', 'priority': 1}",                                                "/process/scheduler",
+     "before the host's"                                                                                                                                                                                        },
+    {"/process/scheduler",                       "{'policy': 'SCHED_OTHER', 'nice': -1}",                                                  "/process/scheduler",
+     "before the host's"                                                                                                                                                                                        },
+    {"/process/scheduler",                       "{'policy': 'SCHED_BATCH', 'nice': 5}",                                                   NULL,                           NULL                                 },
+    {"/process/ioPriority",                      "{'class': 'IOPRIO_CLASS_RT', 'priority': 0}",                                            "/process/ioPriority",
+     "served before"                                                                                                                                                                                            },
+    {"/process/rlimits/-",                       "{'type': 'RLIMIT_RTPRIO', 'soft': 0, 'hard': 1}",                                        "/process/rlimits",
+     "RLIMIT_RTPRIO"                                                                                                                                                                                            },
+    {"/process/rlimits/-",                       "{'type': 'RLIMIT_NOFILE', 'soft': 0, 'hard': 1}",                                        "/process/rlimits",
+     "stands twice"                                                                                                                                                                                             },
+    {"/process/rlimits/-",                       "{'type': 'RLIMIT_NPROC', 'soft': 5, 'hard': 5}",                                         NULL,                           NULL                                 },
+    {"/hooks/prestart",                          "[{'path': '/bin/a'}]",                                                                   "/hooks",                       "wants '/bin/a' run on the host"     },
+    {"/hooks/createRuntime",                     "[{'path': '/bin/b'}]",                                                                   "/hooks",                       "wants '/bin/b'"                     },
+    {"/hooks/createContainer",                   "[{'path': '/bin/c'}]",                                                                   "/hooks",                       "wants '/bin/c'"                     },
+    {"/hooks/startContainer",                    "[{'path': '/bin/d'}]",                                                                   "/hooks",                       "wants '/bin/d'"                     },
+    {"/hooks/poststart",                         "[{'path': '/bin/e'}]",                                                                   "/hooks",                       "wants '/bin/e'"                     },
+    {"/hooks/poststop",                          "[{'path': '/bin/f'}]",                                                                   "/hooks",                       "wants '/bin/f'"                     },
+    {"/linux/devices",                           "[{'type': 'c', 'path': '/dev/kvm', 'major': 10, 'minor': 232}]",                         "/linux/devices",
+     "/dev/kvm"                                                                                                                                                                                                 },
+    {"/linux/devices",                           "[{'type': 'c', 'path': '/dev/null', 'major': 1, 'minor': 1}]",                           "/linux/devices",
+     "/dev/null"                                                                                                                                                                                                },
+    {"/linux/devices",                           "[{'type': 'c', 'path': '/dev/null', 'major': 1, 'minor': 3}]",                           NULL,                           NULL                                 },
+    {"/linux/resources/devices",                 "[{'allow': true, 'access': 'rwm'}]",                                                     "/linux/resources/devices",     "rule 0"                             },
+    {"/linux/resources/devices",                 "[{'allow': true, 'type': 'b', 'major': 8, 'minor': 0, 'access': 'r'}]",
+     "/linux/resources/devices",                                                                                                                                           "rule 0"                             },
+    {"/linux/resources/devices",
+     "[{'allow': false, 'access': 'rwm'}, {'allow': true, 'type': 'c', 'major': 1, "
+     "'minor': 3, 'access': 'rwm'}, {'allow': true, 'type': 'c', 'major': -1, 'minor': -1, 'access': 'm'}]",                               NULL,                           NULL                                 },
+    {"/linux/cgroupsPath",                       "'/system.slice/a'",                                                                      "/linux/cgroupsPath",           "among the host's cgroups"           },
+    {"/linux/resources/memory/disableOOMKiller", "true",                                                                                   "disableOOMKiller",             "hang"                               },
+    {"/linux/resources/cpu",                     "{'realtimeRuntime': 5}",                                                                 "/linux/resources/cpu",         "before the host's"                  },
+    {"/linux/resources/unified",                 "{'memory.high': '1'}",                                                                   "/linux/resources/unified",     "not offered"                        },
+    {"/linux/sysctl",                            "{'kernel.core_pattern': '1'}",                                                           "/linux/sysctl",                "setting of the host"                },
+    {"/linux/sysctl",                            "{'net.ipv4.ip_forward\\nkernel.shmmax': '1'}",                                           "/linux/sysctl",                "setting of the host"                },
+    {"/linux/sysctl",                            "{'kernel.shm_rmid_forced+kernel.core_pattern': '1'}",                                    "/linux/sysctl",
+     "setting of the host"                                                                                                                                                                                      },
+    {"/linux/sysctl",                            "{'net.ipv4..x': '1'}",                                                                   "/linux/sysctl",                "setting of the host"                },
+    {"/linux/sysctl",                            "{'kernel.sem': '1;2'}",                                                                  "/linux/sysctl",                "no list of numbers"                 },
+    {"/linux/sysctl",                            "{'kernel.sem': '1 2 3 4', 'net.ipv4.ping_group_range': '0 0'}",                          NULL,                           NULL                                 },
+    {"/linux/maskedPaths",                       "[]",                                                                                     "/linux/maskedPaths",           "in sight"                           },
+    {"/linux/readonlyPaths",                     "['/proc/sys', '/proc/irq', '/proc/bus']",                                                "/linux/readonlyPaths",
+     "sysrq-trigger"                                                                                                                                                                                            },
+    {"/linux/rootfsPropagation",                 "'shared'",                                                                               "/linux/rootfsPropagation",     "travel"                             },
+    {"/linux/rootfsPropagation",                 "'rslave'",                                                                               "/linux/rootfsPropagation",     "travel"                             },
+    {"/linux/rootfsPropagation",                 "'rprivate'",                                                                             NULL,                           NULL                                 },
+    {"/linux/personality",                       "{'domain': 'LINUX32'}",                                                                  "/linux/personality",           "another architecture"               },
+    {"/linux/seccomp",
+     "{'defaultAction': 'SCMP_ACT_ALLOW', 'syscalls': [{'names': ['mkdir'], 'action': "
+     "'SCMP_ACT_NOTIFY'}]}",                                                                                                               "/linux/seccomp",               "not handed"                         },
+    {"/linux/seccomp",                           "{'defaultAction': 'SCMP_ACT_ALLOW'}",                                                    NULL,                           NULL                                 }, /* the policy's takes its place */
+    {"/root/path",                               "'/'",                                                                                    "/root/path",                   "not inside the bundle"              },
+    {"/root/path",                               "'/srv/bundle/rootfs'",                                                                   "/root/path",                   "not inside the bundle"              },
+    {"/root/path",                               "'../rootfs'",                                                                            "/root/path",                   "not inside the bundle"              },
+    {"/root/path",                               "'a/../../b'",                                                                            "/root/path",                   "not inside the bundle"              },
+    {"/root/path",                               "'.'",                                                                                    "/root/path",                   "not inside the bundle"              },
+    {"/root/path",                               "''",                                                                                     "/root",                        "no root directory"                  },
+    {"/pinfold/layers",                          "['/etc']",                                                                               "/pinfold/layers",              "host directories"                   },
+ /* mounts */
+    {"/mounts/-",                                "{'destination': '/etc', 'type': 'bind', 'source': '/etc', 'options': ['bind', 'ro']}",
+     "/filesystem/mounts/1",                                                                                                                                               "/etc"                               },
+    {"/mounts/-",
+     "{'destination': '/models/a', 'type': 'bind', 'source': '/srv/models/a', 'options': ['ro']}",                                         NULL,
+     NULL                                                                                                                                                                                                       },
+    {"/mounts/-",                                "{'destination': '/models', 'source': '/srv/models', 'options': ['rbind', 'rw']}",
+     "/filesystem/mounts/1",                                                                                                                                               "/srv/models"                        },
+    {"/mounts/-",                                "{'destination': '/models', 'source': '/srv/models', 'options': ['rbind', 'ro', 'rw']}",
+     "/filesystem/mounts/1",                                                                                                                                               "/srv/models"                        },
+    {"/mounts/-",                                "{'destination': '/models/x', 'source': '/srv/models/../secret', 'options': ['ro']}",            "/mounts/3",
+     "can't be bound"                                                                                                                                                                                           },
+    {"/mounts/-",                                "{'destination': '/x', 'source': 'data', 'options': ['rbind', 'ro']}",
+     "/filesystem/mounts/1",                                                                                                                                               "/srv/bundle/data"                   },
+    {"/mounts/-",                                "{'destination': '/usr', 'type': 'bind', 'source': '/usr', 'options': ['rbind', 'rro']}",
+     NULL,                                                                                                                                                                 NULL                                 },
+    {"/mounts/-",                                "{'destination': '/usr', 'type': 'bind', 'source': '/usr', 'options': ['rbind']}",
+     "/filesystem/mounts/1",                                                                                                                                               "/usr"                               },
+    {"/mounts/-",                                "{'destination': '/', 'type': 'tmpfs', 'source': 'tmpfs', 'options': ['size=1m']}",
+     "/mounts/3",                                                                                                                                                          "can't mount at '/'"                 },
+    {"/mounts/-",                                "{'destination': '/a/../b', 'type': 'tmpfs', 'source': 'x', 'options': ['size=1m']}",
+     "/mounts/3",                                                                                                                                                          "can't mount at"                     },
+    {"/mounts/-",                                "{'destination': '/proc/sys', 'type': 'tmpfs', 'source': 'x', 'options': ['size=1m']}",
+     "/mounts/3",                                                                                                                                                          "cover a part"                       },
+    {"/mounts/-",                                "{'destination': '/dev/shm', 'type': 'tmpfs', 'source': 'x', 'options': ['size=1m']}",    NULL,
+     NULL                                                                                                                                                                                                       },
+    {"/mounts/-",                                "{'destination': '/x', 'type': 'tmpfs', 'source': 'x'}",                                  "/filesystem/tmp",              "unlimited"                          },
+    {"/mounts/-",                                "{'destination': '/x', 'type': 'tmpfs', 'source': 'x', 'options': ['size=1g']}",
+     "/filesystem/tmp",                                                                                                                                                    "1GiB"                               },
+    {"/mounts/-",                                "{'destination': '/x', 'type': 'tmpfs', 'source': 'x', 'options': ['size=50%']}",
+     "/filesystem/tmp",                                                                                                                                                    "unlimited"                          },
+    {"/mounts/-",                                "{'destination': '/x', 'type': 'tmpfs', 'source': 'x', 'options': ['size=0']}",
+     "/filesystem/tmp",                                                                                                                                                    "unlimited"                          },
+    {"/mounts/-",                                "{'destination': '/sys', 'type': 'sysfs', 'source': 'sysfs', 'options': ['ro']}",
+     "/mounts/3",                                                                                                                                                          "of type 'sysfs'"                    },
+    {"/mounts/-",                                "{'destination': '/c', 'type': 'cgroup', 'source': 'cgroup', 'options': ['ro']}",
+     "/mounts/3",                                                                                                                                                          "of type 'cgroup'"                   },
+    {"/mounts/-",                                "{'destination': '/p', 'type': 'proc', 'source': 'proc'}",                                "/mounts/3",
+     "of the kernel at '/p'"                                                                                                                                                                                    },
+    {"/mounts/-",                                "{'destination': '/d', 'type': 'ext4', 'source': '/dev/sda'}",                            "/mounts/3",
+     "of type 'ext4'"                                                                                                                                                                                           },
+    {"/mounts/-",                                "{'destination': '/o', 'type': 'overlay', 'source': 'o'}",                                "/mounts/3",
+     "of type 'overlay'"                                                                                                                                                                                        },
+    {"/mounts/-",                                "{'destination': '/dev/mqueue', 'type': 'mqueue', 'source': 'mqueue'}",                   NULL,                           NULL                                 },
+    {"/mounts/2/options/-",                      "'rshared'",                                                                              "/mounts/2",                    "option 'rshared'"                   },
+    {"/mounts/2/options/-",                      "'suid'",                                                                                 "/mounts/2",                    "option 'suid'"                      },
+    {"/mounts/2/options/-",                      "'dev'",                                                                                  "/mounts/2",                    "option 'dev'"                       },
+    {"/mounts/2/uidMappings",                    "[{'containerID': 0, 'hostID': 0, 'size': 1}]",                                           "/mounts/2",
+     "chooses the host ids"                                                                                                                                                                                     },
+ /* what a policy has a word for */
+    {"/linux/resources/memory/limit",            "1073741824",                                                                             "/resources/memory",            "1GiB"                               },
+    {"/linux/resources/memory/limit",            "-1",                                                                                     "/resources/memory",            "unlimited"                          },
+    {"/linux/resources/memory/limit",            "0",                                                                                      NULL,                           NULL                                 },
+    {"/linux/resources/memory/swap",             "2097152",                                                                                "/resources/swap",              "1MiB"                               },
+    {"/linux/resources/memory/swap",             "1048576",                                                                                NULL,                           NULL                                 },
+    {"/linux/resources/pids",                    "{'limit': 65}",                                                                          "/resources/pids",              "65"                                 },
+    {"/linux/resources/pids",                    "{'limit': -1}",                                                                          "/resources/pids",              "unlimited"                          },
+    {"/linux/resources/cpu",                     "{'quota': 200000}",                                                                      "/resources/cpus",              "2"                                  },
+    {"/linux/resources/cpu",                     "{'quota': 100001, 'period': 100000}",                                                    "/resources/cpus",              "1.001"                              },
+    {"/linux/resources/cpu",                     "{'quota': -1}",                                                                          "/resources/cpus",              "unlimited"                          },
+    {"/linux/resources/cpu",                     "{'quota': 9223372036854775807, 'period': 1}",                                            "/resources/cpus",              ""                                   },
+    {"/process/rlimits/0/hard",                  "2000",                                                                                   "/resources/files",             "2000"                               },
+    {"/process/rlimits/-",                       "{'type': 'RLIMIT_CORE', 'soft': 0, 'hard': 1}",                                          "/resources/core",              "1"                                  },
+    {"/root/readonly",                           "false",                                                                                  "/filesystem/root",             "overlay"                            },
+    {"/process/user/uid",                        "0",                                                                                      "/identity/user",               "0"                                  },
+    {"/process/user/gid",                        "5",                                                                                      "/identity/group",              "5"                                  },
+    {"/process/user/additionalGids",             "[1000]",                                                                                 NULL,                           NULL                                 },
+    {"/process/user/additionalGids",             "[27]",                                                                                   "/process/user/additionalGids", "the group 27"                       },
+    {"/process/capabilities",                    "{'bounding': ['CAP_SYS_ADMIN']}",                                                        "/capabilities",                "CAP_SYS_ADMIN"                      },
+    {"/process/capabilities",                    "{'ambient': ['CAP_KILL']}",                                                              "/capabilities",                "CAP_KILL"                           },
+    {"/process/capabilities",                    "{'bounding': ['CAP_CHOWN']}",                                                            NULL,                           NULL                                 },
+    {"/process/env/-",                           "'LD_PRELOAD=/x.so'",                                                                     "/process/env/1",               "'LD_PRELOAD' ('LD_*')"              },
+    {"/process/env/-",                           "'novalue'",                                                                              "/process/env/1",               "no variable"                        },
+    {"/process/args",                            "[]",                                                                                     "/process/args",                "no command"                         },
+    {"/process/cwd",                             "'x'",                                                                                    "/process/cwd",                 "not absolute"                       },
+    {"/pinfold",                                 "{'limits': {'wallTimeNs': -1}}",                                                         "/resources/wall_time",         "unlimited"                          },
+    {"/pinfold",                                 "{'limits': {'stdoutBytes': 2097152}}",                                                   "/resources/stdout",            "2MiB"                               },
+    {"/pinfold",                                 "{'landlock': {'write': ['/etc']}}",                                                      "/filesystem/write/0",          "/etc"                               },
+    {"/pinfold",                                 "{'landlock': {'write': ['/tmp', '/dev']}}",                                              NULL,                           NULL                                 },
+    {"/pinfold",                                 "{'workspace': {'source': '/w', 'target': '/workspace', 'access': 'read-only'}}",         NULL,
+     NULL                                                                                                                                                                                                       },
+    {"/pinfold",                                 "{'workspace': {'source': '/w', 'target': '/', 'access': 'read-only'}}",                  "/workspace/target",
+     "root"                                                                                                                                                                                                     },
+    {"/pinfold",                                 "{'workspace': {'source': '/w/..', 'target': '/w', 'access': 'read-only'}}",
+     "/workspace/source",                                                                                                                                                  ""                                   },
+    {"/pinfold",                                 "{'ids': 65536}",                                                                         "/identity/ids",                "65536"                              },
+    {"/pinfold",                                 "{'optional': ['memory']}",                                                               "/optional",                    "memory"                             },
+    {"/pinfold",                                 "{'secrets': []}",                                                                        NULL,                           NULL                                 },
+};
+
+static void a_bundle_is_granted_or_refused_by_name(void **state) {
+    (void)state;
+    struct pin_policy *policy = body(policy_body);
+    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+        const struct row *row = &rows[i];
+        const struct pin_request nothing = {0};
+        struct pin_bundle *bundle = bundle_with(row->path, row->value);
+        bool admitted = pin_bundle_admit(bundle, policy, &nothing, &found);
+        const struct pin_error *err = row->pointer != NULL ? finding_at(&found, row->pointer) : NULL;
+        bool right = row->pointer == NULL
+                         ? admitted && found.count == 0
+                         : !admitted && err != NULL && strstr(err->message, row->message) != NULL;
+        if (!right) {
+            print_findings(&found);
+            fail_msg("row %zu: %s = %s: expected %s", i, row->path, row->value,
+                     row->pointer != NULL ? row->message : "a grant");
+        }
+        for (size_t j = 0; j < found.count; j++) /* one fault, and nothing else is complained about */
+            if (strcmp(found.list[j].pointer, err->pointer) != 0)
+                fail_msg("row %zu: also %s: %s", i, found.list[j].pointer, found.list[j].message);
+        pin_bundle_free(bundle);
+    }
+    pin_policy_free(policy);
+}
+
+static void what_is_left_open_gets_the_policys_value(void **state) {
+    (void)state;
+    struct pin_policy *policy = body(policy_body);
+    struct pin_bundle *bundle = bundle_with(NULL, NULL);
+    const struct pin_request nothing = {0};
+    assert_true(pin_bundle_admit(bundle, policy, &nothing, &found));
+    assert_int_equal(bundle->resources.memory, 1048576); /* the bundle's own, which is less */
+    assert_int_equal(bundle->resources.swap, 1048576);
+    assert_int_equal(bundle->resources.pids, 64);
+    assert_int_equal(bundle->resources.cpu_quota, 100000);
+    assert_true(bundle->seccomp.present && bundle->seccomp.default_action != PIN_FILTER_ALLOW);
+    assert_true(bundle->ext.landlock.enabled);
+    assert_true(bundle->namespaces[PIN_NS_TIME].present);
+    assert_true(bundle->process.has_capabilities);
+    assert_int_equal(bundle->process.capabilities[PIN_CAP_BOUNDING], 0);
+    assert_true(has_text(bundle->masked_paths, bundle->masked_path_count, "/proc/kmsg"));
+    assert_int_equal(bundle->ext.wall_time_ns, 30000000000);
+    assert_string_equal(bundle->ext.policy_name, "site");
+    assert_int_equal(bundle->ext.frames, PIN_FRAMES_STDOUT | PIN_FRAMES_STDOUT_LETTA);
+    const struct pin_bundle_mount *models = mount_at(bundle, "/models");
+    assert_true(has_text(models->options, models->option_count, "rnosuid"));
+    assert_true(has_text(models->options, models->option_count, "rnodev"));
+    bool core = false;
+    for (size_t i = 0; i < bundle->process.rlimit_count; i++)
+        core = core || strcmp(bundle->process.rlimits[i].type, "RLIMIT_CORE") == 0;
+    assert_true(core);
+    pin_bundle_free(bundle);
+    pin_policy_free(policy);
+}
+
+static void a_request_has_its_say_below_the_ceiling(void **state) {
+    (void)state;
+    static const char *const args[] = {"sh", "-c", "id"};
+    static const struct pin_pair env[] = {
+        {"PATH", "/usr/bin"},
+        {"NEW",  "1"       }
+    };
+    static const struct pin_pair labels[] = {
+        {"tenant", "blue"}
+    };
+    struct pin_request request = {.args = args,
+                                  .arg_count = 3,
+                                  .env = env,
+                                  .env_count = 2,
+                                  .labels = labels,
+                                  .label_count = 1,
+                                  .cwd = "/tmp",
+                                  .has_pids = true,
+                                  .pids = 5};
+    request.workspace.source = "/srv/project";
+    request.workspace.access = PIN_ACCESS_READ;
+    struct pin_policy *policy = body(policy_body);
+    struct pin_bundle *bundle = bundle_with(NULL, NULL);
+    bool admitted = pin_bundle_admit(bundle, policy, &request, &found);
+    print_findings(&found);
+    assert_true(admitted);
+    assert_string_equal(bundle->process.args[2], "id");
+    assert_string_equal(bundle->process.env[0], "PATH=/usr/bin");
+    assert_string_equal(bundle->process.env[1], "NEW=1");
+    assert_string_equal(bundle->process.cwd, "/tmp");
+    assert_int_equal(bundle->resources.pids, 5);
+    assert_string_equal(bundle->ext.labels[0].key, "tenant");
+    const struct pin_bundle_mount *workspace = mount_at(bundle, "/workspace");
+    assert_true(has_text(workspace->options, workspace->option_count, "rro"));
+    pin_bundle_free(bundle);
+    pin_policy_free(policy);
+}
+
+/* What the request grants less of is the ceiling of the bundle. */
+static void a_bundle_beyond_the_request_is_refused(void **state) {
+    (void)state;
+    const struct pin_request request = {.has_memory = true, .memory_bytes = 1000};
+    struct pin_policy *policy = body(policy_body);
+    struct pin_bundle *bundle = bundle_with(NULL, NULL);
+    assert_false(pin_bundle_admit(bundle, policy, &request, &found));
+    assert_non_null(finding_at(&found, "/resources/memory"));
+    pin_bundle_free(bundle);
+    pin_policy_free(policy);
+}
+
+static void everything_that_is_refused_is_named_at_once(void **state) {
+    (void)state;
+    static const char text[] = "{\"ociVersion\":\"1.0.0\",\"process\":{\"cwd\":\"/\",\"args\":[\"a\"]},"
+                               "\"root\":{\"path\":\"/\"},\"hooks\":{\"prestart\":[{\"path\":\"/x\"}]}}";
+    const struct pin_request nothing = {0};
+    struct pin_policy *policy = body(policy_body);
+    memset(&found, 0, sizeof(found));
+    struct pin_bundle *bundle = pin_bundle_parse("config.json", text, strlen(text), &found);
+    assert_non_null(bundle);
+    assert_false(pin_bundle_admit(bundle, policy, &nothing, &found));
+    assert_int_equal(found.count,
+                     7 + 1 + 1 + 1 + 1 + 2); /* namespaces, root, writable, hook, privileges, ids */
+    pin_bundle_free(bundle);
+    pin_policy_free(policy);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bundle_is_granted_or_refused_by_name),
+        cmocka_unit_test(what_is_left_open_gets_the_policys_value),
+        cmocka_unit_test(a_request_has_its_say_below_the_ceiling),
+        cmocka_unit_test(a_bundle_beyond_the_request_is_refused),
+        cmocka_unit_test(everything_that_is_refused_is_named_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
