@@ -2,11 +2,11 @@
 # Runs the live cgroup test in a machine with real cgroup v2: as root, as a user in a delegated service, as a user
 # without any delegation (a scope of systemd's is asked for), and as one for whom nobody asks. One line each says how it
 # ended; all output goes to LOG.
-# usage: cgroup_vm.sh DIRECTORY LOG, the directory holds test_cgroup_live and pinfold-scope
+# usage: cgroup_vm.sh DIRECTORY LOG, the directory holds test_cgroup_live, test_cgroup_faults and pinfold-scope
 set -u
 from=$1 log=$2
 dir=$(mktemp -d /run/pinfold-test.XXXXXX)
-cp "$from/test_cgroup_live" "$from/pinfold-scope" "$dir/"
+cp "$from/test_cgroup_live" "$from/test_cgroup_faults" "$from/pinfold-scope" "$dir/"
 chmod -R a+rX "$dir"
 
 report() {
@@ -18,6 +18,7 @@ report() {
 }
 
 report root env PINFOLD_CGROUP_MUST=1 "$dir/test_cgroup_live"
+report faults "$dir/test_cgroup_faults"
 
 useradd -m dev
 loginctl enable-linger dev

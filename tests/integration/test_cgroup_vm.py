@@ -14,7 +14,7 @@ import pytest
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("PINFOLD_BUILD", REPOSITORY / "build"))
 VM = pathlib.Path(os.environ.get("PINFOLD_VM", REPOSITORY.parent / "shared" / "vm" / "run-in-cgroup2-vm"))
-PROGRAMS = ("test_cgroup_live", "pinfold-scope")
+PROGRAMS = ("test_cgroup_live", "test_cgroup_faults", "pinfold-scope")
 
 
 def find_program(name: str) -> pathlib.Path | None:
@@ -44,7 +44,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return facts
 
 
-@pytest.mark.parametrize("who", ["root", "delegated", "scope"])
+@pytest.mark.parametrize("who", ["root", "faults", "delegated", "scope"])
 def test_every_limit_works_on_cgroup_v2(machine: dict[str, str], who: str) -> None:
     assert machine[who] == "0", machine["log"]
 

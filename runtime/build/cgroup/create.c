@@ -148,7 +148,6 @@ static bool hand_down(void *context, const char *directory) {
 static bool enable_controllers(struct making *making, const struct pin_cgroup_dir *dir) {
     if (making->enabled || making->facts == NULL)
         return false;
-    making->enabled = true;
     uint32_t set = making->wanted & dir->controllers;
     char list[256] = "";
     for (int c = 0; c < PIN_CGROUP_CONTROLLER_COUNT; c++) {
@@ -158,9 +157,9 @@ static bool enable_controllers(struct making *making, const struct pin_cgroup_di
                            pin_cgroup_controller_name((enum pin_cgroup_controller)c, true));
     }
     struct handing handing = {.list = list};
-    bool ok = pin_cgroup_walk_levels(making->group, dir->base, hand_down, &handing);
+    making->enabled = pin_cgroup_walk_levels(making->group, dir->base, hand_down, &handing);
     errno = handing.cause;
-    return ok;
+    return making->enabled;
 }
 
 static bool write_setting(struct making *making, const struct pin_cgroup_dir *dir,
