@@ -161,8 +161,19 @@ static int compare_args_void(const void *left, const void *right) {
     return compare_args(left, right);
 }
 
+static bool is_sorted(const struct pin_filter *filter) {
+    for (size_t i = 1; i < filter->rule_count; i++)
+        if (compare_rules(&filter->rules[i - 1], &filter->rules[i]) >= 0)
+            return false;
+    for (size_t i = 0; i < filter->rule_count; i++)
+        for (size_t j = 1; j < filter->rules[i].arg_count; j++)
+            if (compare_args(&filter->rules[i].args[j - 1], &filter->rules[i].args[j]) > 0)
+                return false;
+    return true;
+}
+
 void pin_filter_sort(struct pin_filter *filter) {
-    if (filter->rule_count == 0)
+    if (filter->rule_count == 0 || is_sorted(filter))
         return;
     for (size_t i = 0; i < filter->rule_count; i++)
         if (filter->rules[i].arg_count > 1)

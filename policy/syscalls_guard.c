@@ -57,9 +57,9 @@ static const struct pin_guard_case mode_1[] = {CLEAN_MODE(1)};
 static const struct pin_guard_case mode_2[] = {CLEAN_MODE(2)};
 static const struct pin_guard_case open_cases[] = {CASE1(BITS(1, CREATES, 0)), CLEAN_MODE(2)};
 static const struct pin_guard_case openat_cases[] = {CASE1(BITS(2, CREATES, 0)), CLEAN_MODE(3)};
-static const struct pin_guard_case mknod_cases[] = {NODE(1, 0), NODE(1, S_IFREG), NODE(1, S_IFIFO),
+static const struct pin_guard_case mknod_cases[] = {NODE(1, 0), NODE(1, S_IFIFO), NODE(1, S_IFREG),
                                                     NODE(1, S_IFSOCK)};
-static const struct pin_guard_case mknodat_cases[] = {NODE(2, 0), NODE(2, S_IFREG), NODE(2, S_IFIFO),
+static const struct pin_guard_case mknodat_cases[] = {NODE(2, 0), NODE(2, S_IFIFO), NODE(2, S_IFREG),
                                                       NODE(2, S_IFSOCK)};
 
 #define SOCKET(family, type, protocol) CASE3(IS(0, family), BITS(1, KIND, type), IS(2, protocol))
@@ -75,8 +75,8 @@ static const struct pin_guard_case socket_cases[] = {
     SOCKET(AF_INET6, SOCK_STREAM, IPPROTO_TCP),
     SOCKET(AF_INET6, SOCK_DGRAM, 0),
     SOCKET(AF_INET6, SOCK_DGRAM, IPPROTO_UDP),
-    SOCKET(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE), /* getaddrinfo and getifaddrs ask it */
-    SOCKET(AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE),
+    SOCKET(AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE), /* getaddrinfo and getifaddrs ask it */
+    SOCKET(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE),
 };
 static const struct pin_guard_case socketpair_cases[] = {
     SOCKET(AF_UNIX, SOCK_STREAM, 0),
@@ -90,18 +90,18 @@ static const struct pin_guard_case oci_socket_cases[] = {
 
 #define COMMAND(is) CASE1(IS(1, is))
 static const struct pin_guard_case ioctl_cases[] = {
-    COMMAND(TCGETS),         COMMAND(TCSETS),         COMMAND(TCSETSW),         COMMAND(TCSETSF),
-    COMMAND(TCGETS2),        COMMAND(TCSETS2),        COMMAND(TCSETSW2),        COMMAND(TCSETSF2),
-    COMMAND(TCGETA),         COMMAND(TCSBRK),         COMMAND(TCSBRKP),         COMMAND(TCXONC),
-    COMMAND(TCFLSH),         COMMAND(TIOCSCTTY),      COMMAND(TIOCNOTTY),       COMMAND(TIOCGPGRP),
-    COMMAND(TIOCSPGRP),      COMMAND(TIOCGSID),       COMMAND(TIOCOUTQ),        COMMAND(TIOCGWINSZ),
-    COMMAND(TIOCSWINSZ),     COMMAND(TIOCGPTN),       COMMAND(TIOCSPTLCK),      COMMAND(TIOCGPTLCK),
-    COMMAND(TIOCGPTPEER),    COMMAND(TIOCPKT),        COMMAND(FIONREAD),        COMMAND(FIONBIO),
-    COMMAND(FIONCLEX),       COMMAND(FIOCLEX),        COMMAND(FIOASYNC),        COMMAND(FICLONE),
-    COMMAND(FICLONERANGE),   COMMAND(FS_IOC_FIEMAP),  COMMAND(FS_IOC_GETFLAGS), COMMAND(SIOCATMARK),
-    COMMAND(SIOCGIFNAME),    COMMAND(SIOCGIFCONF),    COMMAND(SIOCGIFFLAGS),    COMMAND(SIOCGIFADDR),
-    COMMAND(SIOCGIFBRDADDR), COMMAND(SIOCGIFNETMASK), COMMAND(SIOCGIFMTU),      COMMAND(SIOCGIFHWADDR),
-    COMMAND(SIOCGIFINDEX),
+    COMMAND(TCGETS),        COMMAND(TCSETS),         COMMAND(TCSETSW),         COMMAND(TCSETSF),
+    COMMAND(TCGETA),        COMMAND(TCSBRK),         COMMAND(TCXONC),          COMMAND(TCFLSH),
+    COMMAND(TIOCSCTTY),     COMMAND(TIOCGPGRP),      COMMAND(TIOCSPGRP),       COMMAND(TIOCOUTQ),
+    COMMAND(TIOCGWINSZ),    COMMAND(TIOCSWINSZ),     COMMAND(FIONREAD),        COMMAND(TIOCPKT),
+    COMMAND(FIONBIO),       COMMAND(TIOCNOTTY),      COMMAND(TCSBRKP),         COMMAND(TIOCGSID),
+    COMMAND(TIOCGPTPEER),   COMMAND(FIONCLEX),       COMMAND(FIOCLEX),         COMMAND(FIOASYNC),
+    COMMAND(SIOCATMARK),    COMMAND(SIOCGIFNAME),    COMMAND(SIOCGIFCONF),     COMMAND(SIOCGIFFLAGS),
+    COMMAND(SIOCGIFADDR),   COMMAND(SIOCGIFBRDADDR), COMMAND(SIOCGIFNETMASK),  COMMAND(SIOCGIFMTU),
+    COMMAND(SIOCGIFHWADDR), COMMAND(SIOCGIFINDEX),   COMMAND(TIOCSPTLCK),      COMMAND(FICLONE),
+    COMMAND(FICLONERANGE),  COMMAND(TCSETS2),        COMMAND(TCSETSW2),        COMMAND(TCSETSF2),
+    COMMAND(TIOCGPTN),      COMMAND(TIOCGPTLCK),     COMMAND(FS_IOC_GETFLAGS), COMMAND(TCGETS2),
+    COMMAND(FS_IOC_FIEMAP),
 };
 static const struct pin_guard_case oci_ioctl_cases[] = {COMMAND(TIOCSTI), COMMAND(TIOCLINUX),
                                                         COMMAND(TIOCSETD)};
@@ -140,6 +140,7 @@ static const struct pin_guard walled_guards[] = {
     ONLY("creat", mode_1, SET_ID_WHY),
     ONLY("fchmod", mode_1, SET_ID_WHY),
     ONLY("fchmodat", mode_2, SET_ID_WHY),
+    ONLY("fchmodat2", mode_2, SET_ID_WHY),
     ONLY("ioctl", ioctl_cases,
          "terminals, pipes, sockets and clones of files need a few commands; every driver behind a "
          "descriptor has its own, and TIOCSTI, TIOCLINUX and TIOCSETD reach the terminal's other users"),

@@ -21,7 +21,7 @@ struct pin_guard_case {
 struct pin_guard {
     const char *call;
     bool except; /* the cases are what is taken away; false: they are all that is granted */
-    const struct pin_guard_case *cases;
+    const struct pin_guard_case *cases; /* in the order of pin_filter_sort() */
     size_t count;
     const char *reason;
 };

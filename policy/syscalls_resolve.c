@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/names.h"
@@ -11,15 +12,22 @@
 #define CALLS_MAX 512
 #define ANY_CALL "*"
 
-/* Every call with what is granted of it: no items is nothing, an item without comparisons is everything. */
+/* What is granted of a call. Most are granted whole or as their guard says, and cost no memory. */
+enum extent { EXTENT_NOTHING, EXTENT_WHOLE, EXTENT_GUARDED, EXTENT_RULES };
+
+struct granted {
+    enum extent extent;
+    const struct pin_guard *guard; /* of GUARDED */
+    struct pin_filter_rules rules; /* of RULES */
+};
+
 struct resolution {
     const struct pin_policy *policy;
     enum pin_arch arch;
     bool walled;
     struct pin_arena *arena;
     struct pin_findings *found;
-    struct pin_filter_rules granted[CALLS_MAX];
-    bool touched[CALLS_MAX]; /* by an entry of the policy */
+    struct granted granted[CALLS_MAX];
 };
 
 /* Where an entry of a list stands, for findings. */
@@ -41,31 +49,57 @@ static void find(struct resolution *res, const struct entry_at *at, enum pin_err
     (void)pin_find(res->found, kind, pointer, hint, "%s", message);
 }
 
-static void add_rule(struct resolution *res, size_t row, const struct pin_filter_arg *args, uint8_t count) {
-    struct pin_filter_rules *rules = &res->granted[row];
-    struct pin_filter_rule *rule =
-        pin_arena_grow(res->arena, &rules->items, &rules->count, sizeof(struct pin_filter_rule));
-    *rule = (struct pin_filter_rule){
-        .name = pin_syscalls[row].name, .action = PIN_FILTER_ALLOW, .arg_count = count};
+static struct pin_filter_rule rule_of(const char *name, const struct pin_filter_arg *args, uint8_t count) {
+    struct pin_filter_rule rule = {.name = name, .action = PIN_FILTER_ALLOW, .arg_count = count};
     if (count > 0)
-        memcpy(rule->args, args, count * sizeof(*args));
+        memcpy(rule.args, args, count * sizeof(*args));
+    return rule;
 }
 
-/* Grants a call as a bare name does: as far as its guard lets. A call that is already granted whole stays so.
- */
+static void add_rule(struct resolution *res, size_t row, const struct pin_filter_arg *args, uint8_t count) {
+    struct pin_filter_rules *rules = &res->granted[row].rules;
+    struct pin_filter_rule *rule = pin_arena_grow(res->arena, &rules->items, &rules->count, sizeof(*rule));
+    *rule = rule_of(pin_syscalls[row].name, args, count);
+}
+
+/* Turns what is granted of the call into rules, so that some can be added or taken away. */
+static struct pin_filter_rules *as_rules(struct resolution *res, size_t row) {
+    struct granted *granted = &res->granted[row];
+    enum extent extent = granted->extent;
+    granted->extent = EXTENT_RULES;
+    if (extent == EXTENT_WHOLE)
+        add_rule(res, row, NULL, 0);
+    for (size_t i = 0; extent == EXTENT_GUARDED && i < granted->guard->count; i++)
+        add_rule(res, row, granted->guard->cases[i].args, granted->guard->cases[i].arg_count);
+    return &granted->rules;
+}
+
+/* Grants everything of the call but the cases of the guard. */
+static void grant_except(struct resolution *res, size_t row, const struct pin_guard *guard) {
+    struct pin_filter_rules *rules = as_rules(res, row);
+    add_rule(res, row, NULL, 0);
+    for (size_t i = 0; i < guard->count; i++) {
+        struct pin_filter_rule taken = rule_of(NULL, guard->cases[i].args, guard->cases[i].arg_count);
+        if (!pin_filter_subtract(res->arena, rules, &taken))
+            rules->count = 0; /* can't be: guards compare 32 bits; and then nothing is granted */
+    }
+}
+
+/* Grants a call as a bare name does: as far as its guard lets. */
 static void grant(struct resolution *res, size_t row) {
     const struct pin_guard *guard = pin_guard_find(pin_syscalls[row].name, res->walled);
-    if (guard == NULL || guard->except)
+    struct granted *granted = &res->granted[row];
+    if (guard != NULL && guard->except)
+        grant_except(res, row, guard);
+    else if (granted->extent == EXTENT_RULES && guard == NULL)
         add_rule(res, row, NULL, 0);
-    for (size_t i = 0; guard != NULL && i < guard->count; i++) {
-        const struct pin_guard_case *one = &guard->cases[i];
-        struct pin_filter_rule taken = {.arg_count = one->arg_count};
-        memcpy(taken.args, one->args, sizeof(one->args));
-        if (!guard->except)
-            add_rule(res, row, one->args, one->arg_count);
-        else if (!pin_filter_subtract(res->arena, &res->granted[row], &taken))
-            res->granted[row].count = 0; /* can't be: guards compare 32 bits; and then nothing is granted */
-    }
+    else if (granted->extent == EXTENT_RULES)
+        for (size_t i = 0; i < guard->count; i++)
+            add_rule(res, row, guard->cases[i].args, guard->cases[i].arg_count);
+    else
+        *granted = (struct granted){
+            guard == NULL ? EXTENT_WHOLE : EXTENT_GUARDED, guard, {NULL, 0}
+        };
 }
 
 static bool never_by_argument(struct resolution *res, const struct entry_at *at) {
@@ -103,14 +137,18 @@ static bool never_by_name(struct resolution *res, const struct entry_at *at, con
 
 static void allow_call(struct resolution *res, const struct entry_at *at, const struct pin_syscall *call) {
     const struct pin_syscall_entry *entry = at->entry;
+    bool by_name = strcmp(entry->name, call->name) == 0;
+    if (!by_name && call->since != NULL)
+        return; /* a group grants what Linux 6.1 has: nobody has looked at what came later */
     if (res->walled && (never_by_name(res, at, call) || never_by_argument(res, at)))
         return;
     size_t row = (size_t)(call - pin_syscalls);
-    res->touched[row] = true;
-    if (entry->arg_count > 0)
-        add_rule(res, row, entry->args, entry->arg_count);
-    else
+    if (entry->arg_count == 0) {
         grant(res, row);
+    } else {
+        (void)as_rules(res, row); /* the new rule comes beside them */
+        add_rule(res, row, entry->args, entry->arg_count);
+    }
 }
 
 static void deny_call(struct resolution *res, const struct entry_at *at, const struct pin_syscall *call) {
@@ -118,10 +156,9 @@ static void deny_call(struct resolution *res, const struct entry_at *at, const s
     size_t row = (size_t)(call - pin_syscalls);
     struct pin_filter_rule what = {.name = call->name, .arg_count = entry->arg_count};
     memcpy(what.args, entry->args, sizeof(entry->args));
-    res->touched[row] = true;
     if (entry->arg_count == 0)
-        res->granted[row].count = 0;
-    else if (!pin_filter_subtract(res->arena, &res->granted[row], &what))
+        res->granted[row] = (struct granted){.extent = EXTENT_NOTHING};
+    else if (!pin_filter_subtract(res->arena, as_rules(res, row), &what))
         find(res, at, PIN_ERROR_UNSUPPORTED, "compare exact values, masked to 32 bits",
              "these arguments can't be taken out of what is allowed");
 }
@@ -167,26 +204,47 @@ static void simplify(struct pin_filter_rules *rules) {
             }
 }
 
+static size_t count_rules(const struct granted *granted) {
+    switch (granted->extent) {
+    case EXTENT_NOTHING: return 0;
+    case EXTENT_WHOLE: return 1;
+    case EXTENT_GUARDED: return granted->guard->count;
+    case EXTENT_RULES: return granted->rules.count;
+    }
+    abort();
+}
+
+/* Writes the rules of one call; returns how many. */
+static size_t write_call(const struct granted *granted, const struct pin_syscall *call,
+                         struct pin_filter_rule *to) {
+    size_t count = count_rules(granted);
+    if (count == 0 && call->since == NULL && pin_syscall_in(&pin_syscall_enosys, call)) {
+        *to = (struct pin_filter_rule){.name = call->name, .action = PIN_FILTER_ERRNO, .error = ENOSYS};
+        return 1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (granted->extent == EXTENT_RULES)
+            to[i] = granted->rules.items[i];
+        else if (granted->extent == EXTENT_GUARDED)
+            to[i] = rule_of(call->name, granted->guard->cases[i].args, granted->guard->cases[i].arg_count);
+        else
+            to[i] = rule_of(call->name, NULL, 0);
+    }
+    return count;
+}
+
 static void write_rules(struct resolution *res, struct pin_filter *filter) {
     size_t total = pin_syscall_enosys.count;
     for (size_t row = 0; row < pin_syscalls_count; row++) {
-        if (res->touched[row])
-            simplify(&res->granted[row]);
-        total += res->granted[row].count;
+        if (res->granted[row].extent == EXTENT_RULES)
+            simplify(&res->granted[row].rules);
+        total += count_rules(&res->granted[row]);
     }
     filter->rules = pin_arena_array(res->arena, total, sizeof(struct pin_filter_rule));
-    for (size_t row = 0; row < pin_syscalls_count; row++) {
-        const struct pin_filter_rules *rules = &res->granted[row];
-        if (pin_syscalls[row].number[res->arch] < 0)
-            continue;
-        if (rules->count > 0)
-            memcpy(&filter->rules[filter->rule_count], rules->items, rules->count * sizeof(*rules->items));
-        filter->rule_count += rules->count;
-        if (rules->count == 0 && pin_syscalls[row].since == NULL &&
-            pin_syscall_in(&pin_syscall_enosys, &pin_syscalls[row]))
-            filter->rules[filter->rule_count++] = (struct pin_filter_rule){
-                .name = pin_syscalls[row].name, .action = PIN_FILTER_ERRNO, .error = ENOSYS};
-    }
+    for (size_t row = 0; row < pin_syscalls_count; row++)
+        if (pin_syscalls[row].number[res->arch] >= 0)
+            filter->rule_count +=
+                write_call(&res->granted[row], &pin_syscalls[row], &filter->rules[filter->rule_count]);
     pin_filter_sort(filter);
 }
 
@@ -201,7 +259,8 @@ static bool start_from_baseline(struct resolution *res) {
     }
     res->walled = strcmp(name, "oci") != 0;
     for (size_t i = 0; i < baseline->count; i++)
-        grant(res, baseline->rows[i]);
+        if (pin_syscalls[baseline->rows[i]].since == NULL)
+            grant(res, baseline->rows[i]);
     return true;
 }
 

@@ -1,3 +1,4 @@
 pin_unit_test(test_filter_profiles LIBRARIES pin_policy)
 pin_unit_test(test_filter_algebra LIBRARIES pin_policy)
 pin_unit_test(test_filter_tables LIBRARIES pin_policy)
+pin_unit_test(test_seccomp_program LIBRARIES pin_seccomp)

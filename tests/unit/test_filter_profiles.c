@@ -322,21 +322,24 @@ static void aarch64_has_no_legacy_calls(void **state) {
 
 static void entries_add_and_take_away(void **state) {
     (void)state;
-    struct pin_syscall_entry allow[] = {{.name = "memfd_create"}, {.name = "@aio"}, {.name = "mseal"}};
+    struct pin_syscall_entry allow[] = {
+        {.name = "memfd_create"}, {.name = "@aio"}, {.name = "mseal"}, {.name = "@file"}};
     struct pin_syscall_entry deny[] = {{.name = "sendfile"}, {.name = "@xattr"}, {.name = "io_cancel"}};
     struct made made = {
-        .policy.syscalls = {.allow = allow, .allow_count = 3, .deny = deny, .deny_count = 3}
+        .policy.syscalls = {.allow = allow, .allow_count = PIN_COUNT(allow), .deny = deny, .deny_count = 3}
     };
     make(&made, "tool", PIN_ARCH_X86_64);
     assert_true(made.good);
     static const struct row rows[] = {
-        {"memfd_create", {0}, ALLOWED},
-        {"io_submit",    {0}, ALLOWED},
-        {"io_cancel",    {0}, DENIED }, /* deny beats allow */
-        {"mseal",        {0}, ALLOWED},
-        {"sendfile",     {0}, DENIED },
-        {"getxattr",     {0}, DENIED },
-        {"read",         {0}, ALLOWED},
+        {"memfd_create", {0}, ALLOWED      },
+        {"io_submit",    {0}, ALLOWED      },
+        {"io_cancel",    {0}, DENIED       }, /* deny beats allow */
+        {"mseal",        {0}, ALLOWED      },
+        {"truncate",     {0}, ALLOWED      },
+        {"cachestat",    {0}, ERROR(ENOSYS)}, /* @file doesn't grant what is younger than Linux 6.1 */
+        {"sendfile",     {0}, DENIED       },
+        {"getxattr",     {0}, DENIED       },
+        {"read",         {0}, ALLOWED      },
     };
     for (size_t i = 0; i < PIN_COUNT(rows); i++)
         check_row(&made, &rows[i]);

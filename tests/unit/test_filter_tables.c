@@ -61,6 +61,16 @@ static void every_call_is_in_one_group(void **state) {
     }
 }
 
+static void a_group_may_be_allowed_whole_or_not_at_all(void **state) {
+    (void)state;
+    for (size_t i = 0; i < pin_syscall_groups_count; i++) {
+        const struct pin_syscall_set *group = &pin_syscall_groups[i];
+        for (size_t j = 1; j < group->count; j++)
+            if ((pin_syscalls[group->rows[j]].never == NULL) != (pin_syscalls[group->rows[0]].never == NULL))
+                fail_msg("'%s' in %s", pin_syscalls[group->rows[j]].name, group->name);
+    }
+}
+
 static void each_baseline_holds_the_one_before(void **state) {
     (void)state;
     assert_int_equal(pin_syscall_baselines_count, 4);
@@ -117,6 +127,7 @@ int main(void) {
         cmocka_unit_test(calls_are_sorted_and_found_by_name_and_number),
         cmocka_unit_test(numbers_are_the_kernel_headers),
         cmocka_unit_test(every_call_is_in_one_group),
+        cmocka_unit_test(a_group_may_be_allowed_whole_or_not_at_all),
         cmocka_unit_test(each_baseline_holds_the_one_before),
         cmocka_unit_test(init_and_its_children_can_do_their_work_on_every_baseline),
         cmocka_unit_test(guards_name_calls_and_compare_masked_bits_exactly),
