@@ -48,12 +48,16 @@ static int seal_init(struct pin_error *err) {
 
 static bool start_child(const struct pin_inside *inside, int our_end, struct pin_sandbox *sandbox,
                         struct pin_error *err) {
-    int pidfd = -1;
+    int pidfd = -1, unified = sandbox->cgroup != NULL ? pin_cgroup_unified_fd(sandbox->cgroup) : -1;
     struct clone_args args = {
         .flags = (inside->plan->clone_flags & ~(uint64_t)CLONE_NEWCGROUP) | CLONE_PIDFD,
         .pidfd = (uint64_t)(uintptr_t)&pidfd,
         .exit_signal = SIGCHLD,
     };
+    if (unified >= 0) {
+        args.flags |= (uint64_t)CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)unified;
+    }
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
     if (pid == 0) {
         (void)close(our_end); /* or the end of the supervisor would never be seen */
@@ -73,7 +77,7 @@ static bool start_child(const struct pin_inside *inside, int our_end, struct pin
     return true;
 }
 
-static bool set_limits(const struct pin_build_input *input, struct pin_sandbox *sandbox,
+static bool make_group(const struct pin_build_input *input, struct pin_sandbox *sandbox,
                        struct pin_error *err) {
     const struct pin_plan *plan = input->plan;
     struct pin_cgroup_limits limits = {
@@ -84,9 +88,25 @@ static bool set_limits(const struct pin_build_input *input, struct pin_sandbox *
     };
     sandbox->cgroup = pin_cgroup_create(input->cgroups, input->slot->number, &limits,
                                         plan->bundle->ext.optional, &sandbox->missing, err);
-    if (sandbox->cgroup == NULL && pin_is_set(err))
+    return sandbox->cgroup != NULL;
+}
+
+/* A group of version 2 is made first, for the child to be born in; one of version 1 while the child is at
+ * work. */
+static bool is_made_first(const struct pin_build_input *input) {
+    return input->cgroups->kind == PIN_CGROUP_V2;
+}
+
+static bool open_group(const struct pin_build_input *input, struct pin_sandbox *sandbox,
+                       struct pin_error *err) {
+    int entrances[PIN_CGROUP_HIERARCHIES];
+    if (!is_made_first(input) && !make_group(input, sandbox, err))
         return false;
-    return sandbox->cgroup == NULL || pin_cgroup_attach(sandbox->cgroup, sandbox->init, err);
+    int count = pin_cgroup_entrances(sandbox->cgroup, entrances, err);
+    bool ok = count >= 0 && pin_channel_sync(sandbox->control, PIN_SYNC_LIMITED, entrances, count, err);
+    for (int i = 0; i < count; i++)
+        (void)close(entrances[i]);
+    return ok;
 }
 
 /* The operation that makes a copy-on-write workspace, or -1. */
@@ -100,10 +120,11 @@ static int find_overlay(const struct pin_plan *plan) {
 static bool guide_child(const struct pin_build_input *input, uint32_t range, struct pin_sandbox *sandbox,
                         struct pin_error *err) {
     return pin_idmap_write(input->plan, range, sandbox->init, err) &&
-           pin_channel_sync(sandbox->control, PIN_SYNC_MAPPED, err) && set_limits(input, sandbox, err) &&
-           pin_channel_sync(sandbox->control, PIN_SYNC_ATTACHED, err) &&
+           pin_channel_sync(sandbox->control, PIN_SYNC_MAPPED, NULL, 0, err) &&
+           open_group(input, sandbox, err) &&
            (find_overlay(input->plan) < 0 ||
-            pin_channel_take_changes(sandbox->control, &sandbox->changes, err));
+            pin_channel_take_changes(sandbox->control, &sandbox->changes, err)) &&
+           (!input->plan->egress || pin_channel_take_egress(sandbox->control, &sandbox->egress, err));
 }
 
 /* A failure of ours may be the echo of the child's: its own words are the better ones. */
@@ -131,7 +152,8 @@ bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox,
         PIN_CLOSE int theirs = ends[1];
         struct pin_inside inside = {input->plan, &sources, input->filter, theirs, init};
         sandbox->missing = input->plan->missing;
-        ok = start_child(&inside, ends[0], sandbox, err);
+        ok = (!is_made_first(input) || make_group(input, sandbox, err)) &&
+             start_child(&inside, ends[0], sandbox, err);
     } else {
         (void)pin_fail_errno(err, "make the control socket");
     }
@@ -160,6 +182,7 @@ bool pin_sandbox_destroy(struct pin_sandbox *sandbox, struct pin_error *err) {
     pin_close_fd(&sandbox->control);
     pin_close_fd(&sandbox->changes);
     pin_close_fd(&sandbox->workspace);
+    pin_egress_close(&sandbox->egress);
     *sandbox = PIN_SANDBOX_NONE;
     return ok;
 }

@@ -5,15 +5,23 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "runtime/egress/inside.h"
 #include "runtime/init/protocol.h"
 
-/* The parent's side: one byte. */
-bool pin_channel_sync(int control, enum pin_sync sync, struct pin_error *err);
+#define PIN_CHANNEL_FDS_MAX 16
+
+/* The parent's side: one byte, with descriptors that the child gets copies of. */
+bool pin_channel_sync(int control, enum pin_sync sync, const int *fds, int count, struct pin_error *err);
 /* The parent's side: waits for the message PIN_INIT_CHANGES; the caller closes *changes. A message that the
  * build failed becomes the error. */
 bool pin_channel_take_changes(int control, int *changes, struct pin_error *err);
 
+/* The parent's side: waits for PIN_INIT_EGRESS; the caller closes the sockets. */
+bool pin_channel_take_egress(int control, struct pin_egress_sockets *sockets, struct pin_error *err);
+
 /* The child's side. */
-bool pin_channel_wait(int control, enum pin_sync sync, struct pin_error *err);
+bool pin_channel_wait(int control, enum pin_sync sync, int fds[PIN_CHANNEL_FDS_MAX], int *count,
+                      struct pin_error *err);
 bool pin_channel_send_changes(int control, int changes, struct pin_error *err);
+bool pin_channel_send_egress(int control, const struct pin_egress_sockets *sockets, struct pin_error *err);
 void pin_channel_send_failure(int control, const struct pin_error *failure);

@@ -20,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/names.h"
+#include "runtime/build/cgroup/cgroup.h"
 #include "runtime/build/channel.h"
 #include "runtime/build/credentials.h"
 #include "runtime/build/landlock.h"
@@ -43,7 +44,8 @@ static bool tie_to_parent(struct state *state, struct pin_error *err) {
 }
 
 static bool enter_identity(struct state *state, struct pin_error *err) {
-    return pin_channel_wait(state->inside->control, PIN_SYNC_MAPPED, err) &&
+    int none[PIN_CHANNEL_FDS_MAX], count;
+    return pin_channel_wait(state->inside->control, PIN_SYNC_MAPPED, none, &count, err) &&
            pin_credentials_enter(state->inside->plan, err);
 }
 
@@ -78,12 +80,26 @@ static bool raise_loopback(struct state *state, struct pin_error *err) {
     return true;
 }
 
+static bool prepare_egress(struct state *state, struct pin_error *err) {
+    const struct pin_plan *plan = state->inside->plan;
+    struct pin_egress_sockets sockets;
+    if (!plan->egress)
+        return true;
+    if (!pin_egress_inside(&plan->egress_plan, &sockets, err))
+        return false;
+    bool sent = pin_channel_send_egress(state->inside->control, &sockets, err);
+    pin_egress_close(&sockets);
+    return sent;
+}
+
 static bool enter_root(struct state *state, struct pin_error *err) {
     return pin_mounts_enter(state->inside->plan, &state->mounts, err);
 }
 
 static bool enter_cgroup(struct state *state, struct pin_error *err) {
-    if (!pin_channel_wait(state->inside->control, PIN_SYNC_ATTACHED, err))
+    int entrances[PIN_CHANNEL_FDS_MAX], count;
+    if (!pin_channel_wait(state->inside->control, PIN_SYNC_LIMITED, entrances, &count, err) ||
+        !pin_cgroup_enter(entrances, count, err))
         return false;
     /* made only now, so that its root is the sandbox's own group: cgroup_namespaces(7) */
     if ((state->inside->plan->clone_flags & CLONE_NEWCGROUP) && unshare(CLONE_NEWCGROUP) != 0)
@@ -166,8 +182,9 @@ static const struct build_step steps[] = {
     {"names",        set_names            },
     {"mounts",       assemble_root        },
     {"network",      raise_loopback       },
+    {"egress",       prepare_egress       }, /* its sockets leave for the broker; nothing of them stays here */
     {"pivot",        enter_root           }, /* from here on no host path can be named */
-    {"cgroup",       enter_cgroup         }, /* the parent has put us into our limits */
+    {"cgroup",       enter_cgroup         }, /* of version 1; a v2 group was entered at birth */
     {"session",      leave_session        },
     {"limits",       set_rlimits          },
     {"descriptors",  close_unlisted       }, /* only what the plan lists stays open across exec */

@@ -18,9 +18,9 @@
 #define PIN_INIT_REQUEST_MAX (4u * 1024 * 1024) /* of `length` */
 #define PIN_INIT_FDS_MAX 4
 
-enum pin_sync {                          /* parent to child while it builds, one byte each, in this order */
-                PIN_SYNC_MAPPED = 'M',   /* the id maps are written: ids may be taken */
-                PIN_SYNC_ATTACHED = 'A', /* the child is in its cgroups: anything may be executed */
+enum pin_sync {                         /* parent to child while it builds, one byte each, in this order */
+                PIN_SYNC_MAPPED = 'M',  /* the id maps are written: ids may be taken */
+                PIN_SYNC_LIMITED = 'L', /* the cgroups are made; with it come their files to enter them by */
 };
 
 enum pin_init_type {
@@ -30,6 +30,7 @@ enum pin_init_type {
     /* init to supervisor */
     PIN_INIT_BUILD_FAILED, /* payload: struct pin_error; the child then exits */
     PIN_INIT_CHANGES,      /* the builder: one descriptor, the upper directory of a copy-on-write workspace */
+    PIN_INIT_EGRESS,       /* the builder: value: set of enum pin_egress_socket; a descriptor for each */
     PIN_INIT_READY,        /* init runs, inside every wall */
     PIN_INIT_STARTED,     /* id; value: pid inside; with PIN_INIT_TTY one descriptor: the terminal's master */
     PIN_INIT_NOT_STARTED, /* id; value: errno; payload: one byte, enum pin_init_stage */

@@ -68,6 +68,14 @@ static inline void pin_cgroup_free_slot(struct pin_cgroup **group) {
 /* Moves a process with all its threads into the group. */
 bool pin_cgroup_attach(const struct pin_cgroup *group, pid_t pid, struct pin_error *err);
 
+/* Files into which a process of one thread writes itself, one for each v1 directory of the group, opened for the caller
+ * to close: their number, or -1. Moving oneself takes no lock of the whole system, while moving another process waits
+ * for it, milliseconds at times: cgroup_procs_write_start() since Linux 5.18. A v2 directory is entered at birth, by
+ * CLONE_INTO_CGROUP. */
+int pin_cgroup_entrances(const struct pin_cgroup *group, int files[PIN_CGROUP_HIERARCHIES], struct pin_error *err);
+/* The writing; only system calls. */
+bool pin_cgroup_enter(const int *files, int count, struct pin_error *err);
+
 /* The directory of the v2 hierarchy, for CLONE_INTO_CGROUP; -1: there is none. Borrowed. */
 int pin_cgroup_unified_fd(const struct pin_cgroup *group);
 
