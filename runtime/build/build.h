@@ -29,10 +29,11 @@ struct pin_sandbox {
     int control;               /* our end of its control socket */
     int changes;               /* the upper directory of a copy-on-write workspace; -1: none */
     int workspace;             /* O_PATH: the directory that such a workspace covers; -1: none */
+    struct pin_egress_sockets egress; /* for the broker; none without egress */
     struct pin_cgroup *cgroup; /* NULL: none */
     uint32_t missing;          /* set of 1u << enum pin_protection */
 };
-#define PIN_SANDBOX_NONE ((struct pin_sandbox){.pidfd = -1, .control = -1, .changes = -1, .workspace = -1})
+#define PIN_SANDBOX_NONE ((struct pin_sandbox){.pidfd = -1, .control = -1, .changes = -1, .workspace = -1, .egress = {{-1, -1, -1, -1, -1, -1, -1}}})
 
 /* Builds the sandbox. What fails inside after this returns is told on the control socket
  * (PIN_INIT_BUILD_FAILED). False with nothing left behind. */

@@ -15,7 +15,7 @@
 
 struct pin_inside {
     const struct pin_plan *plan;
-    struct pin_sources *sources;
+    struct pin_host_sources *sources;
     const struct pin_program *filter; /* NULL: the plan has none */
     int control;                      /* the child's end of the control socket */
     int init;                         /* the sealed copy of init */

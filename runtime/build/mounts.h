@@ -16,7 +16,7 @@ struct pin_mounts {
     int changes; /* the upper directory of a copy-on-write workspace; -1: none */
 };
 
-bool pin_mounts_make(const struct pin_plan *plan, struct pin_sources *sources, struct pin_mounts *mounts,
+bool pin_mounts_make(const struct pin_plan *plan, struct pin_host_sources *sources, struct pin_mounts *mounts,
                      struct pin_error *err);
 
 /* Makes the new root the only one: pivot_root(2), then nothing of the old one is left. */

@@ -12,8 +12,8 @@
 
 /* The scratch tmpfs holds upper, work and the point where the lower tree is attached while the overlay is
  * made. */
-static bool make_scratch(const struct pin_op *op, const struct pin_source *source, uint32_t uid, uint32_t gid,
-                         int target, int *scratch, struct pin_error *err) {
+static bool make_scratch(const struct pin_op *op, const struct pin_host_source *source, uint32_t uid,
+                         uint32_t gid, int target, int *scratch, struct pin_error *err) {
     char size[32];
     (void)snprintf(size, sizeof(size), "%" PRIu64, op->size);
     const char *options[] = {"size", size, "mode", "0700"};
@@ -28,7 +28,7 @@ static bool make_scratch(const struct pin_op *op, const struct pin_source *sourc
     return true;
 }
 
-bool pin_overlay_mount(const struct pin_op *op, struct pin_source *source, uint32_t uid, uint32_t gid,
+bool pin_overlay_mount(const struct pin_op *op, struct pin_host_source *source, uint32_t uid, uint32_t gid,
                        int target, int *changes, struct pin_error *err) {
     PIN_CLOSE int scratch = -1;
     if (!make_scratch(op, source, uid, gid, target, &scratch, err))

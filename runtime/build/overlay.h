@@ -9,5 +9,5 @@
 #include "runtime/plan/plan.h"
 
 /* Mounts it at the directory behind `target`; *changes becomes the upper directory. */
-bool pin_overlay_mount(const struct pin_op *op, struct pin_source *source, uint32_t uid, uint32_t gid,
+bool pin_overlay_mount(const struct pin_op *op, struct pin_host_source *source, uint32_t uid, uint32_t gid,
                        int target, int *changes, struct pin_error *err);

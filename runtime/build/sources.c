@@ -15,7 +15,7 @@ static bool has_source(const struct pin_op *op) {
     return op->source != NULL && !op->inside && (op->kind == PIN_OP_BIND || op->kind == PIN_OP_OVERLAY);
 }
 
-static bool open_path(const struct pin_op *op, struct pin_source *source, struct pin_error *err) {
+static bool open_path(const struct pin_op *op, struct pin_host_source *source, struct pin_error *err) {
     struct stat st;
     PIN_CLOSE int fd = open(op->source, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && op->optional) {
@@ -42,7 +42,7 @@ static bool open_path(const struct pin_op *op, struct pin_source *source, struct
 }
 
 /* Climbs from our state to the root: none of the directories on the way may be writable inside. */
-static bool holds_state(const struct pin_source *source, int state_dir) {
+static bool holds_state(const struct pin_host_source *source, int state_dir) {
     PIN_CLOSE int at = state_dir < 0 ? -1 : openat(state_dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     dev_t device = 0;
     ino_t inode = 0;
@@ -61,8 +61,8 @@ static bool holds_state(const struct pin_source *source, int state_dir) {
     return false;
 }
 
-static int open_idmap(const struct pin_plan *plan, const struct pin_op *op, const struct pin_source *source,
-                      uint32_t range, struct pin_error *err) {
+static int open_idmap(const struct pin_plan *plan, const struct pin_op *op,
+                      const struct pin_host_source *source, uint32_t range, struct pin_error *err) {
     struct pin_id_map uids = {0, range, 65536}, gids = {0, range, 65536};
     if (op->idmap == PIN_IDMAP_OWNER) {
         uids = (struct pin_id_map){source->uid, range + plan->bundle->process.uid, 1};
@@ -94,7 +94,7 @@ static int make_tree(const struct pin_op *op, int path, bool recursive, int idma
 }
 
 static bool open_source(const struct pin_plan *plan, const struct pin_op *op, uint32_t range, int state_dir,
-                        struct pin_source *source, struct pin_error *err) {
+                        struct pin_host_source *source, struct pin_error *err) {
     if (!has_source(op) && op != &plan->root_bind)
         return true;
     if (!open_path(op, source, err))
@@ -118,14 +118,14 @@ static bool open_source(const struct pin_plan *plan, const struct pin_op *op, ui
     return source->tree >= 0;
 }
 
-bool pin_sources_open(const struct pin_plan *plan, uint32_t range, int state_dir, struct pin_sources *sources,
-                      struct pin_error *err) {
-    sources->root = (struct pin_source){.path = -1, .tree = -1};
+bool pin_sources_open(const struct pin_plan *plan, uint32_t range, int state_dir,
+                      struct pin_host_sources *sources, struct pin_error *err) {
+    sources->root = (struct pin_host_source){.path = -1, .tree = -1};
     sources->ops = calloc(plan->op_count + 1, sizeof(*sources->ops));
     if (sources->ops == NULL)
         return pin_fail_errno(err, "open the sources");
     for (size_t i = 0; i < plan->op_count; i++)
-        sources->ops[i] = (struct pin_source){.path = -1, .tree = -1};
+        sources->ops[i] = (struct pin_host_source){.path = -1, .tree = -1};
     bool ok = plan->root != PIN_ROOT_FROM_BIND ||
               open_source(plan, &plan->root_bind, range, -1, &sources->root, err);
     for (size_t i = 0; ok && i < plan->op_count; i++)
@@ -135,7 +135,7 @@ bool pin_sources_open(const struct pin_plan *plan, uint32_t range, int state_dir
     return ok;
 }
 
-void pin_sources_close(const struct pin_plan *plan, struct pin_sources *sources) {
+void pin_sources_close(const struct pin_plan *plan, struct pin_host_sources *sources) {
     for (size_t i = 0; sources->ops != NULL && i < plan->op_count; i++) {
         pin_close_fd(&sources->ops[i].path);
         pin_close_fd(&sources->ops[i].tree);
@@ -146,7 +146,7 @@ void pin_sources_close(const struct pin_plan *plan, struct pin_sources *sources)
     sources->ops = NULL;
 }
 
-int pin_source_tree(const struct pin_op *op, struct pin_source *source, struct pin_error *err) {
+int pin_source_tree(const struct pin_op *op, struct pin_host_source *source, struct pin_error *err) {
     if (source->tree >= 0)
         return pin_steal_fd(&source->tree);
     struct stat st;

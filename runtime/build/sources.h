@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "runtime/plan/plan.h"
 
-struct pin_source {
+struct pin_host_source {
     int path;     /* O_PATH; -1: the operation has no source on the host */
     int tree;     /* a detached mount, ready to be moved; -1: not made yet */
     bool missing; /* an optional source that isn't there */
@@ -25,18 +25,18 @@ struct pin_source {
     mode_t mode;
 };
 
-struct pin_sources {
-    struct pin_source root; /* of plan->root_bind */
-    struct pin_source *ops; /* plan->op_count of them */
+struct pin_host_sources {
+    struct pin_host_source root; /* of plan->root_bind */
+    struct pin_host_source *ops; /* plan->op_count of them */
 };
 
 /* Opens all sources of the plan; `range` is the first host id of the sandbox's range (privileged only);
  * `state_dir`, whose directory may not lie below anything that is writable inside. The caller closes with
  * pin_sources_close(). */
-bool pin_sources_open(const struct pin_plan *plan, uint32_t range, int state_dir, struct pin_sources *sources,
-                      struct pin_error *err);
-void pin_sources_close(const struct pin_plan *plan, struct pin_sources *sources);
+bool pin_sources_open(const struct pin_plan *plan, uint32_t range, int state_dir,
+                      struct pin_host_sources *sources, struct pin_error *err);
+void pin_sources_close(const struct pin_plan *plan, struct pin_host_sources *sources);
 
 /* In the set-up child: the detached mount of a source, made now if it wasn't before. The caller closes it. -1
  * on failure. */
-int pin_source_tree(const struct pin_op *op, struct pin_source *source, struct pin_error *err);
+int pin_source_tree(const struct pin_op *op, struct pin_host_source *source, struct pin_error *err);
