@@ -308,6 +308,8 @@ static void give_up_held(struct pin_frame_parser *parser) {
 }
 
 static void feed_held(struct pin_frame_parser *parser) {
+    if (parser->held_size == 0)
+        return;
     size_t done = scan(parser, parser->held, parser->held_size);
     parser->offset += done;
     parser->held_size -= done;

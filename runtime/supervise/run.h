@@ -27,7 +27,7 @@ struct run {
     bool owns_loop;
 
     struct pin_link link;
-    struct pin_source *control_in, *control_out, *init_end, *signals, *oom;
+    struct pin_source *control_in, *control_out, *init_end, *signals, *oom, *egress;
     struct pin_timer *wall, *grace, *cpu, *stuck;
     int signal_fd;
     sigset_t mask_before;
@@ -66,6 +66,7 @@ bool pin_run_open_terminal(struct run *run, int master, struct pin_error *err);
 
 /* run_events.c */
 bool pin_run_watch(struct run *run, struct pin_error *err);
+void pin_run_take_egress(struct run *run);
 void pin_run_take_messages(struct run *run);
 void pin_run_on_frame(void *self, const struct pin_frame_info *info, const uint8_t *payload, bool from_fd);
 void pin_run_tell_limit(struct run *run, const char *limit, const char *unit, uint64_t value);

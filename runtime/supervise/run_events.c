@@ -201,6 +201,34 @@ static bool take_signals(struct run *run, struct pin_error *err) {
     return run->signals != NULL;
 }
 
+/* ---- egress ---------------------------------------------------------------------------------------------
+ */
+
+void pin_run_take_egress(struct run *run) {
+    const struct pin_egress_ops *egress = &run->given->egress;
+    bool streams = run->given->output == PIN_OUTPUT_STREAM;
+    json_t *fields = NULL;
+    while (egress->next(egress->self, streams ? &fields : NULL))
+        if (streams)
+            tell_stream(run, "egress", fields);
+}
+
+static void on_egress(void *self, unsigned events) {
+    struct run *run = self;
+    (void)events;
+    pin_run_take_egress(run);
+    if (run->given->egress.fd(run->given->egress.self) < 0)
+        pin_source_remove(&run->egress);
+}
+
+static bool watch_egress(struct run *run, struct pin_error *err) {
+    const struct pin_egress_ops *egress = &run->given->egress;
+    if (egress->fd == NULL)
+        return true;
+    run->egress = pin_loop_watch(run->loop, egress->fd(egress->self), POLLIN, on_egress, run, err);
+    return run->egress != NULL;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------------------
  */
 
@@ -219,5 +247,5 @@ bool pin_run_watch(struct run *run, struct pin_error *err) {
         return false;
     if (!pin_link_wants_to_send(&run->link))
         pin_source_pause(run->control_out);
-    return true;
+    return watch_egress(run, err);
 }

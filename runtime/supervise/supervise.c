@@ -40,7 +40,7 @@ static void restore_signals(struct run *run) {
 static void clean_up(struct run *run) {
     struct pin_timer **timers[] = {&run->wall, &run->grace, &run->cpu, &run->stuck};
     struct pin_source **sources[] = {&run->control_in, &run->control_out, &run->init_end, &run->signals,
-                                     &run->oom};
+                                     &run->oom,        &run->egress};
     pin_terminal_restore(&run->terminal);
     pin_pump_free(run->pump);
     for (size_t i = 0; i < STREAM_COUNT; i++)
@@ -236,6 +236,10 @@ static bool live(struct run *run, struct pin_error *err) {
         if (!pin_loop_step(run->loop, err))
             return false;
     pin_run_take_messages(run); /* the last words, which the death of init has overtaken */
+    if (run->given->egress.fd != NULL) {
+        run->given->egress.end(run->given->egress.self);
+        pin_run_take_egress(run);
+    }
     return run->is_stuck || drain(run, err);
 }
 

@@ -35,6 +35,14 @@ struct pin_cgroup_ops {
     bool (*oom_happened)(void *self); /* asked after it polled: was a process killed? arms it anew */
 };
 
+/* What the supervisor needs of the sandbox's egress, which is somebody else's: its events. */
+struct pin_egress_ops {
+    void *self;
+    int (*fd)(void *self);                    /* readable when there is something; -1: no more will come */
+    bool (*next)(void *self, json_t **event); /* one event, as an object for the stream; `event` may be NULL */
+    void (*end)(void *self);                  /* the sandbox is gone: what there is still, comes now */
+};
+
 struct pin_limits {
     uint64_t wall_time_ns, cpu_time_ns;               /* PIN_UNLIMITED: none */
     uint64_t grace_ns;                                /* from TERM to KILL */
@@ -48,6 +56,7 @@ struct pin_supervision {
     int init_pidfd;
     int control; /* our end, see runtime/init/protocol.h */
     struct pin_cgroup_ops cgroup;
+    struct pin_egress_ops egress; /* `fd` NULL: none */
 
     /* the command, as it is seen inside */
     const char *const *argv, *const *envp; /* each ends with NULL; PINFOLD_FRAME_* is added here */

@@ -1,0 +1,1 @@
+pin_fuzz_target(fuzz_frames LIBRARIES pin_supervise pin_base)
