@@ -66,8 +66,9 @@ static int open_policy(const char *path, bool *missing, struct pin_findings *fou
         return -1;
     }
     struct pin_error err = {0};
-    (void)pin_fail_errno(&err, "open the policy '%s'", path);
-    (void)pin_point(&err, "%s", path);
+    char shown[128];
+    (void)pin_fail_errno(&err, "open the policy '%s'", pin_escape(shown, sizeof(shown), path, strlen(path)));
+    (void)pin_point(&err, "%s", shown);
     pin_find_error(found, &err);
     return -1;
 }

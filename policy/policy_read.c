@@ -44,20 +44,27 @@ static struct identity *find_seen(struct load *load, const struct pin_policy_fil
     return NULL;
 }
 
+static const char *show_name(char *to, size_t room, const struct pin_json *node) {
+    const char *name = json_string_value(node->value);
+    return pin_escape(to, room, name, strlen(name));
+}
+
 /* A base that can't be opened is a fault of the line that wants it. */
 static void blame(struct load *load, const struct pin_json_source *source, const struct pin_json *node,
                   size_t before) {
     if (load->found->count == before)
         return; /* dropped: the list is full */
     struct pin_error *err = &load->found->list[before];
+    char shown[96];
     pin_json_where_is(err->pointer, sizeof(err->pointer), source, node);
-    (void)pin_wrap(err, "extends '%s'", json_string_value(node->value));
+    (void)pin_wrap(err, "extends '%s'", show_name(shown, sizeof(shown), node));
 }
 
 /* A base that is reached twice counts once, at its first place: what stands between would be undone. */
 static void apply_base(struct load *load, const struct pin_json_source *source, const struct pin_json *node,
                        const struct pin_policy_file *from) {
     struct pin_policy_file base = {0};
+    char shown[96];
     const char *name = json_string_value(node->value);
     size_t before = load->found->count;
     if (!pin_policy_file_open(&base, name, from->name, from->folder, load->found)) {
@@ -66,7 +73,8 @@ static void apply_base(struct load *load, const struct pin_json_source *source, 
     }
     struct identity *seen = find_seen(load, &base);
     if (seen != NULL && seen->open)
-        pin_json_fault(source, node, load->found, NULL, "'%s' extends itself", name);
+        pin_json_fault(source, node, load->found, NULL, "'%s' extends itself",
+                       show_name(shown, sizeof(shown), node));
     else if (seen == NULL && (load->file_count == FILES_MAX || load->depth == CHAIN_MAX))
         pin_json_fault(source, node, load->found, NULL, "policies extend one another more than %d deep",
                        CHAIN_MAX);

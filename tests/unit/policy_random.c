@@ -140,8 +140,8 @@ static void denied_call(struct text *text) {
         "\"inotify_init1\"",
         "\"memfd_create\"",
         "\"clone\"",
-        "{\"name\": \"read\", \"args\": [{\"index\": 0, \"op\": \"masked_eq\", \"value\": 3, \"mask\": "
-        "\"0xffffffff\"}]}"};
+        ("{\"name\": \"read\", \"args\": [{\"index\": 0, \"op\": \"masked_eq\", \"value\": 3, \"mask\": "
+         "\"0xffffffff\"}]}")};
     add(text, "%s", PICK(text->random, pool));
 }
 
