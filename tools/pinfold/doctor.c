@@ -28,7 +28,7 @@ struct check {
     const char *name;
     bool good;
     char fact[320]; /* what was seen */
-    char mend[256]; /* how to get what is missing; "" when nothing is */
+    char mend[320]; /* how to get what is missing; "" when nothing is */
 };
 
 struct checks {

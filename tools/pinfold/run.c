@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -12,9 +13,11 @@
 #include "runtime/build/build.h"
 #include "runtime/build/seccomp/cache.h"
 #include "runtime/bundle/bundle_write.h"
+#include "runtime/egress/session.h"
 #include "runtime/state/slots.h"
 #include "runtime/supervise/supervise.h"
 #include "tools/pinfold/front.h"
+#include "tools/pinfold/lease.h"
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/verbs.h"
 #include "tools/pinfold/workspace.h"
@@ -44,23 +47,13 @@ struct run { /* what one run owns, from the slot to the result */
     struct pin_slot slot;
     struct pin_program filter;
     struct pin_sandbox sandbox;
+    struct pin_egress_session egress;
     struct pin_result result;
     struct pin_stream stream;
     int input;
     char name[32];
     char fingerprint[PIN_DIGEST_TEXT];
 };
-
-static bool clean_slot(void *context, int state_dir, uint32_t number, struct pin_error *err) {
-    (void)state_dir;
-    return pin_cgroup_clean_slot(context, number, "", err);
-}
-
-static bool take_slot(struct run *run, struct pin_error *err) {
-    struct pin_sweep swept = {0};
-    return pin_state_sweep(run->front.state_dir, clean_slot, &run->front.cgroups, &swept, err) &&
-           pin_slot_claim(run->front.state_dir, &run->slot, err);
-}
 
 static bool open_input(struct run *run, const struct run_options *values, struct pin_error *err) {
     if (values->input == NULL) {
@@ -90,13 +83,9 @@ static bool kill_group(void *self) {
     return pin_cgroup_kill(self, &err);
 }
 
-/* Asked for the numbers at any time, and after each event of the memory limit, which is armed anew here. */
 static bool read_usage(void *self, struct pin_usage *usage) {
     struct pin_error err = {0};
     struct pin_cgroup_usage now;
-    bool happened;
-    if (!pin_cgroup_oom_happened(self, &happened, &err))
-        pin_error_clear(&err);
     if (!pin_cgroup_usage_read(self, &now, &err))
         return false;
     usage->cpu_ns = now.cpu_ns;
@@ -106,8 +95,14 @@ static bool read_usage(void *self, struct pin_usage *usage) {
     return true;
 }
 
+static bool has_run_out_of_memory(void *self) {
+    struct pin_error err = {0};
+    bool happened = false;
+    return pin_cgroup_oom_happened(self, &happened, &err) && happened;
+}
+
 static bool watch_cgroup(struct run *run, struct pin_cgroup_ops *ops, struct pin_error *err) {
-    short events;
+    short events = 0;
     *ops = (struct pin_cgroup_ops){.oom_event_fd = -1};
     if (run->sandbox.cgroup == NULL)
         return true;
@@ -118,6 +113,8 @@ static bool watch_cgroup(struct run *run, struct pin_cgroup_ops *ops, struct pin
         (run->sandbox.missing & (1u << PIN_PROTECT_MEMORY)) != 0)
         return true;
     ops->oom_event_fd = pin_cgroup_oom_fd(run->sandbox.cgroup, &events, err);
+    ops->oom_events = (unsigned)events;
+    ops->oom_happened = has_run_out_of_memory;
     return ops->oom_event_fd >= 0;
 }
 
@@ -141,6 +138,45 @@ static const char *const *ended(struct run *run, const char *const *items, size_
     return list;
 }
 
+static int egress_fd(void *self) {
+    return pin_egress_session_fd(self);
+}
+
+static bool next_egress(void *self, json_t **object) {
+    struct pin_egress_session *session = self;
+    struct pin_egress_event event;
+    if (!pin_egress_session_next(session, &event))
+        return false;
+    if (object != NULL)
+        *object = pin_egress_event_json(&event, &session->rules);
+    return true;
+}
+
+static void end_egress(void *self) {
+    pin_egress_session_end(self);
+}
+
+static bool start_egress(struct run *run, struct pin_egress_ops *ops, struct pin_error *err) {
+    const struct pin_bundle_ext *ext = &run->front.bundle->ext;
+    const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
+    struct pin_egress_rules rules = {ext->egress, ext->egress_deny, ext->egress_count,
+                                     ext->egress_deny_count};
+    *ops = (struct pin_egress_ops){.self = &run->egress};
+    if (!run->front.plan->egress)
+        return true;
+    *ops = (struct pin_egress_ops){&run->egress, egress_fd, next_egress, end_egress};
+    return pin_egress_session_start(&run->egress, libexec != NULL ? libexec : PIN_LIBEXEC, &rules,
+                                    &run->sandbox.egress, err);
+}
+
+static void count_egress(struct run *run) {
+    const struct pin_egress_usage *usage = &run->egress.usage;
+    run->result.usage.egress.allowed = usage->allowed;
+    run->result.usage.egress.denied = usage->denied;
+    run->result.usage.egress.bytes_out = usage->bytes_out;
+    run->result.usage.egress.bytes_in = usage->bytes_in;
+}
+
 static bool supervise(struct run *run, const struct run_options *values, uint64_t started_ns,
                       struct pin_error *err) {
     const struct pin_bundle *bundle = run->front.bundle;
@@ -154,6 +190,9 @@ static bool supervise(struct run *run, const struct run_options *values, uint64_
         .cwd = bundle->process.cwd,
         .umask = bundle->process.has_umask ? bundle->process.umask : 0022,
         .stdin_fd = run->input,
+        .has_owner = run->front.plan->ranged,
+        .owner_uid = pin_slot_id_base(run->slot.number) + bundle->process.uid,
+        .owner_gid = pin_slot_id_base(run->slot.number) + bundle->process.gid,
         .output = values->stream       ? PIN_OUTPUT_STREAM
                   : values->front.json ? PIN_OUTPUT_CAPTURE
                                        : PIN_OUTPUT_PASS,
@@ -167,10 +206,11 @@ static bool supervise(struct run *run, const struct run_options *values, uint64_
         .io = values->io >= 0 ? io_values[values->io] : PIN_IO_AUTO,
     };
     set_limits(&bundle->ext, &supervision.limits);
-    if (!watch_cgroup(run, &supervision.cgroup, err))
+    if (!watch_cgroup(run, &supervision.cgroup, err) || !start_egress(run, &supervision.egress, err))
         return false;
     bool ok = pin_supervise(&supervision, &run->result, err);
     run->sandbox.init = 0; /* dead and reaped, either way */
+    count_egress(run);
     if (ok && run->sandbox.changes >= 0)
         run->result.changes =
             pin_workspace_finish(bundle, &run->sandbox, run->front.state_dir, run->name, err);
@@ -181,17 +221,21 @@ static bool build_and_supervise(struct run *run, const struct run_options *value
     uint64_t started_ns = pin_now_ns();
     struct pin_build_input input = {run->front.plan, &run->front.cgroups,
                                     run->front.bundle->seccomp.present ? &run->filter : NULL, &run->slot};
-    return get_filter(run, err) && open_input(run, values, err) && take_slot(run, err) &&
+    return get_filter(run, err) && open_input(run, values, err) &&
+           pin_lease_take(run->front.state_dir, &run->front.cgroups, &run->slot, err) &&
            pin_build(&input, &run->sandbox, err) && supervise(run, values, started_ns, err);
 }
 
-static bool name_run(struct run *run, struct pin_error *err) {
+/* The fingerprint is for results alone: a plain run doesn't compute it. */
+static bool name_run(struct run *run, bool with_fingerprint, struct pin_error *err) {
     uint8_t random[8];
     uint8_t digest[PIN_SHA256_SIZE];
     uint64_t number = 0;
     if (getrandom(random, sizeof(random), 0) == (ssize_t)sizeof(random))
         memcpy(&number, random, sizeof(number));
     (void)snprintf(run->name, sizeof(run->name), "run-%016" PRIx64, number);
+    if (!with_fingerprint)
+        return true;
     if (!pin_bundle_fingerprint(run->front.bundle, digest, err))
         return false;
     (void)pin_digest_print(run->fingerprint, digest);
@@ -199,12 +243,15 @@ static bool name_run(struct run *run, struct pin_error *err) {
 }
 
 /* Facts that only the front door knows. */
-static void complete_result(struct run *run, const char *missing[PIN_PROTECT_COUNT]) {
+static void complete_result(struct run *run, const char *missing[PIN_PROTECT_COUNT + 1]) {
     const struct pin_bundle_ext *ext = &run->front.bundle->ext;
     struct pin_result *result = &run->result;
     for (int i = 0; i < PIN_PROTECT_COUNT; i++)
         if (run->sandbox.missing & (1u << i))
             missing[result->missing_count++] = pin_protection_name((enum pin_protection)i);
+    if (run->egress.lost)
+        missing[result->missing_count++] =
+            "egress"; /* the broker has died, and the network was closed since */
     result->missing = missing;
     result->sandbox = run->name;
     result->fingerprint = run->fingerprint;
@@ -214,7 +261,7 @@ static void complete_result(struct run *run, const char *missing[PIN_PROTECT_COU
 }
 
 static int print_result(struct run *run, const struct run_options *values) {
-    const char *missing[PIN_PROTECT_COUNT];
+    const char *missing[PIN_PROTECT_COUNT + 1];
     struct pin_error err = {0};
     complete_result(run, missing);
     if (values->stream) {
@@ -238,14 +285,18 @@ static void clear(struct run *run) {
     bool gone = pin_sandbox_destroy(&run->sandbox, &err);
     if (run->slot.lock_fd >= 0 && gone)
         (void)pin_slot_release(&run->slot, &err);
+    pin_egress_session_free(&run->egress);
     pin_slot_close(&run->slot);
     pin_close_fd(&run->input);
 }
 
 static int run_run(const struct pin_invocation *invocation) {
     const struct run_options *values = invocation->values;
-    struct run run = {
-        .front = PIN_FRONT_NONE, .slot = PIN_SLOT_NONE, .sandbox = PIN_SANDBOX_NONE, .input = -1};
+    struct run run = {.front = PIN_FRONT_NONE,
+                      .slot = PIN_SLOT_NONE,
+                      .sandbox = PIN_SANDBOX_NONE,
+                      .egress = PIN_EGRESS_SESSION_NONE,
+                      .input = -1};
     struct pin_findings found = {0};
     struct pin_error err = {0};
     bool json = values->front.json || values->stream;
@@ -255,7 +306,7 @@ static int run_run(const struct pin_invocation *invocation) {
         !pin_front_plan(&run.front, &found)) {
         code = pin_report_findings(&found, json);
     } else {
-        bool ok = name_run(&run, &err) && build_and_supervise(&run, values, &err);
+        bool ok = name_run(&run, json, &err) && build_and_supervise(&run, values, &err);
         uint32_t missing = run.sandbox.missing;
         clear(&run);
         run.sandbox.missing = missing;

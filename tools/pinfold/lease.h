@@ -1,0 +1,11 @@
+/* lease.h: a slot of the state directory, taken for one sandbox after what dead owners left has been cleared.
+ */
+#pragma once
+
+#include "runtime/build/cgroup/cgroup.h"
+#include "runtime/state/slots.h"
+
+/* Sweeps, claims a slot, and records where its cgroup will be when that doesn't follow from the slot's
+ * number. What couldn't be cleared is told on standard error: it is no reason to refuse this run. */
+bool pin_lease_take(int state_dir, struct pin_cgroup_facts *cgroups, struct pin_slot *slot,
+                    struct pin_error *err);
