@@ -172,9 +172,9 @@ static bool open_sockets(const struct pin_egress_plan *plan, struct pin_egress_s
     return true;
 }
 
-static bool load_table(int netfilter, bool udp, struct pin_error *err) {
+static bool load_table(int netfilter, const struct pin_egress_plan *plan, struct pin_error *err) {
     struct pin_netlink batch = {.sequence = 0};
-    pin_egress_table(&batch, udp);
+    pin_egress_table(&batch, plan);
     if (pin_netlink_talk(netfilter, &batch, 1, "load the sandbox's nftables table", err))
         return true;
     if (err->os_errno == ENOENT || err->os_errno == EOPNOTSUPP)
@@ -200,7 +200,7 @@ bool pin_egress_inside(const struct pin_egress_plan *plan, struct pin_egress_soc
     bool ready = raise_loopback(err);
     if (ready) {
         route_v6();
-        ready = open_sockets(plan, &made, err) && load_table(made.fds[PIN_EGRESS_REFUSED], plan->udp, err) &&
+        ready = open_sockets(plan, &made, err) && load_table(made.fds[PIN_EGRESS_REFUSED], plan, err) &&
                 listen_for_refused(made.fds[PIN_EGRESS_REFUSED], err);
     }
     if (!ready) {

@@ -26,7 +26,10 @@ enum pin_egress_socket {
 };
 
 struct pin_egress_plan {
-    bool udp; /* some rule has the protocol udp */
+    bool udp;       /* some rule has the protocol udp */
+    bool addresses; /* some rule has a cidr, or one may come while the sandbox lives. Without, a connection to
+                     * an address that stands for no name is refused by the kernel: connect(2) fails with
+                     * ECONNREFUSED instead of the reset that the broker's own refusals are */
 };
 
 struct pin_egress_sockets {

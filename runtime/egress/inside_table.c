@@ -67,13 +67,15 @@ static void load_payload(struct pin_netlink *batch, uint32_t base, uint32_t offs
     close_expression(batch, expression);
 }
 
-static void mask_byte(struct pin_netlink *batch, uint8_t mask) {
+/* Keeps the bits of the mask; `size` is of both. */
+static void mask_bits(struct pin_netlink *batch, const void *mask, uint32_t size) {
+    static const uint8_t zeros[16];
     struct expression expression = open_expression(batch, "bitwise");
     pin_netlink_put_be32(batch, NFTA_BITWISE_SREG, NFT_REG_1);
     pin_netlink_put_be32(batch, NFTA_BITWISE_DREG, NFT_REG_1);
-    pin_netlink_put_be32(batch, NFTA_BITWISE_LEN, sizeof(mask));
-    put_value(batch, NFTA_BITWISE_MASK, &mask, sizeof(mask));
-    put_value(batch, NFTA_BITWISE_XOR, &(uint8_t){0}, 1);
+    pin_netlink_put_be32(batch, NFTA_BITWISE_LEN, size);
+    put_value(batch, NFTA_BITWISE_MASK, mask, size);
+    put_value(batch, NFTA_BITWISE_XOR, zeros, size);
     close_expression(batch, expression);
 }
 
@@ -187,17 +189,46 @@ static void questions_tcp(struct pin_netlink *batch) {
     questions(batch, IPPROTO_TCP);
 }
 
+/* The addresses that stand for names: synthetic.h. */
+static void is_name_v4(struct pin_netlink *batch) {
+    static const uint8_t mask[2] = {0xff, 0xfe}, network[2] = {198, 18};
+    load_meta(batch, NFT_META_NFPROTO);
+    must_equal_byte(batch, NFPROTO_IPV4);
+    load_payload(batch, NFT_PAYLOAD_NETWORK_HEADER, 16, sizeof(network));
+    mask_bits(batch, mask, sizeof(mask));
+    must_equal(batch, network, sizeof(network));
+}
+
+static void is_name_v6(struct pin_netlink *batch) {
+    static const uint8_t network[8] = {0xfd, 'p', 'i', 'n', 'f', 'o', 'l', 'd'};
+    load_meta(batch, NFT_META_NFPROTO);
+    must_equal_byte(batch, NFPROTO_IPV6);
+    load_payload(batch, NFT_PAYLOAD_NETWORK_HEADER, 24, sizeof(network));
+    must_equal(batch, network, sizeof(network));
+}
+
+/* A packet to a program's own socket ends the rule at `tproxy`, without a verdict. */
 static void connections(struct pin_netlink *batch) {
     protocol_is(batch, IPPROTO_TCP);
-    to_broker(batch); /* the rule ends here, without a verdict, for packets to a program's own socket */
+    to_broker(batch);
     accept_packet(batch);
+}
+
+static void connections_v4(struct pin_netlink *batch) {
+    is_name_v4(batch);
+    connections(batch);
+}
+
+static void connections_v6(struct pin_netlink *batch) {
+    is_name_v6(batch);
+    connections(batch);
 }
 
 /* Resets and the like; a segment that opens nothing can only reach who is there. */
 static void other_segments(struct pin_netlink *batch) {
     protocol_is(batch, IPPROTO_TCP);
     load_payload(batch, NFT_PAYLOAD_TRANSPORT_HEADER, TCP_FLAGS_OFFSET, 1);
-    mask_byte(batch, TCP_SYN);
+    mask_bits(batch, &(uint8_t){TCP_SYN}, 1);
     must_equal_byte(batch, 0);
     accept_packet(batch);
 }
@@ -219,23 +250,38 @@ static void rest(struct pin_netlink *batch) {
     reject(batch, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_ADMIN_PROHIBITED);
 }
 
+enum when { ALWAYS, NAMES_ONLY, ADDRESSES_TOO, UDP_TOO };
+
 static const struct {
     void (*put)(struct pin_netlink *batch);
-    bool udp_only;
+    enum when when;
 } rules[] = {
-    {own_packets,    false},
-    {loopback_v4,    false},
-    {loopback_v6,    false},
-    {rejections_v4,  false},
-    {rejections_v6,  false},
-    {questions_udp,  false},
-    {questions_tcp,  false},
-    {connections,    false},
-    {other_segments, false},
-    {datagrams,      true },
-    {rest_of_tcp,    false},
-    {rest,           false},
+    {own_packets,    ALWAYS       },
+    {loopback_v4,    ALWAYS       },
+    {loopback_v6,    ALWAYS       },
+    {rejections_v4,  ALWAYS       },
+    {rejections_v6,  ALWAYS       },
+    {questions_udp,  ALWAYS       },
+    {questions_tcp,  ALWAYS       },
+    {connections,    ADDRESSES_TOO},
+    {connections_v4, NAMES_ONLY   },
+    {connections_v6, NAMES_ONLY   },
+    {other_segments, ALWAYS       },
+    {datagrams,      UDP_TOO      },
+    {rest_of_tcp,    ALWAYS       },
+    {rest,           ALWAYS       },
 };
+
+static bool applies(enum when when, const struct pin_egress_plan *plan) {
+    switch (when) {
+    case ALWAYS: return true;
+    case NAMES_ONLY: return !plan->addresses;
+    case ADDRESSES_TOO: return plan->addresses;
+    case UDP_TOO: return plan->udp;
+    }
+    return true;
+}
+
 #define RULE_COUNT (sizeof(rules) / sizeof(rules[0]))
 
 static void put_chain(struct pin_netlink *batch) {
@@ -259,13 +305,13 @@ static void put_rule(struct pin_netlink *batch, void (*put)(struct pin_netlink *
     pin_netlink_close(batch, list);
 }
 
-void pin_egress_table(struct pin_netlink *batch, bool udp) {
+void pin_egress_table(struct pin_netlink *batch, const struct pin_egress_plan *plan) {
     begin(batch, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
     begin_nft(batch, NFT_MSG_NEWTABLE, 0);
     pin_netlink_put_text(batch, NFTA_TABLE_NAME, TABLE);
     put_chain(batch);
     for (size_t i = 0; i < RULE_COUNT; i++)
-        if (udp || !rules[i].udp_only)
+        if (applies(rules[i].when, plan))
             put_rule(batch, rules[i].put, i + 1 == RULE_COUNT ? NLM_F_ACK : 0);
     begin(batch, NFNL_MSG_BATCH_END, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
 }

@@ -1,6 +1,7 @@
 /* inside_table.h: the nftables table of a sandbox, as one netlink batch. Part of inside.h. */
 #pragma once
 
+#include "runtime/egress/inside.h"
 #include "runtime/egress/netlink.h"
 
 #define PIN_EGRESS_PORT 1 /* of the broker's listeners: low, so that no program inside wants it */
@@ -10,4 +11,4 @@
 #define PIN_EGRESS_LOG_GROUP 7
 
 /* One acknowledgement comes back. */
-void pin_egress_table(struct pin_netlink *batch, bool udp);
+void pin_egress_table(struct pin_netlink *batch, const struct pin_egress_plan *plan);

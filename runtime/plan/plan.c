@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "base/units.h"
 #include "images/rootfs.h"
+#include "runtime/egress/session.h"
 #include "runtime/plan/plan_mounts.h"
 
 #define RANGE_IDS 65536u
@@ -210,7 +211,9 @@ static void plan_process(struct pin_plan *plan) {
     plan->lock_securebits = true;
     plan->new_keyring = true;
     plan->forbid_user_namespaces = true;
-    plan->raise_loopback = true;
+    plan->egress = bundle->ext.egress_count > 0;
+    plan->egress_plan = pin_egress_plan_for(bundle->ext.egress, bundle->ext.egress_count);
+    plan->raise_loopback = !plan->egress;
     plan->hostname = bundle->hostname;
     plan->domainname = bundle->domainname;
     plan->has_oom_score_adj = bundle->process.has_oom_score_adj;

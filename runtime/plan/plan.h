@@ -12,6 +12,7 @@
 
 #include "base/findings.h"
 #include "runtime/bundle/bundle.h"
+#include "runtime/egress/inside.h"
 #include "runtime/host/host.h"
 
 /* One thing that is made or mounted in the new root, in this order. */
@@ -91,6 +92,8 @@ struct pin_plan {
 
     const char *hostname, *domainname;
     bool raise_loopback;
+    bool egress; /* connections leave through a broker; then it raises the loopback, too */
+    struct pin_egress_plan egress_plan;
     bool forbid_user_namespaces;
     struct pin_plan_rlimit *rlimits;
     size_t rlimit_count;

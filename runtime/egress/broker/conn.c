@@ -33,8 +33,7 @@ static bool read_destination(struct broker *broker, int fd, struct pin_destinati
     struct sockaddr_storage local;
     socklen_t size = sizeof(local);
     *to = (struct pin_destination){.protocol = PIN_PROTOCOL_TCP};
-    return getsockname(fd, (struct sockaddr *)&local, &size) == 0 &&
-           broker_destination(broker, &local, to);
+    return getsockname(fd, (struct sockaddr *)&local, &size) == 0 && broker_destination(broker, &local, to);
 }
 
 static enum inspection inspection_of(const struct pin_destination *to) {

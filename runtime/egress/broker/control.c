@@ -98,9 +98,8 @@ static struct control *control_new(struct broker *broker) {
     struct control *control = calloc(1, sizeof(*control)); /* lives as long as the process */
     if (control != NULL)
         *control = (struct control){
-            .requests = {.fd = PIN_BROKER_CONTROL_FD,              .ready = requests_ready},
-            .life = { .fd = broker->life,
-                         .ready = life_ready},
+            .requests = {.fd = PIN_BROKER_CONTROL_FD, .ready = requests_ready},
+            .life = {.fd = broker->life,          .ready = life_ready    },
             .broker = broker,
         };
     return control;

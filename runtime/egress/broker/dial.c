@@ -60,9 +60,9 @@ static struct pin_verdict screen(const struct broker *broker, const struct pin_d
     return verdict;
 }
 
-size_t dial_screen(const struct broker *broker, const struct pin_destination *to,
-                   uint8_t (*answers)[16], size_t count, uint8_t candidates[][16],
-                   struct pin_verdict *verdicts, struct pin_verdict *refused) {
+size_t dial_screen(const struct broker *broker, const struct pin_destination *to, uint8_t (*answers)[16],
+                   size_t count, uint8_t candidates[][16], struct pin_verdict *verdicts,
+                   struct pin_verdict *refused) {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         struct pin_destination one = *to;

@@ -42,9 +42,9 @@ void dial_tick(struct broker *broker, uint64_t now);
 int dial_timeout(const struct broker *broker, uint64_t now, int limit);
 
 /* For UDP as well: the addresses of `answers` that may be used, in their order; none: `*refused` says why. */
-size_t dial_screen(const struct broker *broker, const struct pin_destination *to,
-                   uint8_t (*answers)[16], size_t count, uint8_t candidates[][16],
-                   struct pin_verdict *verdicts, struct pin_verdict *refused);
+size_t dial_screen(const struct broker *broker, const struct pin_destination *to, uint8_t (*answers)[16],
+                   size_t count, uint8_t candidates[][16], struct pin_verdict *verdicts,
+                   struct pin_verdict *refused);
 
 struct sockaddr_storage;
 unsigned dial_sockaddr(struct sockaddr_storage *to, const uint8_t address[16], uint16_t port);

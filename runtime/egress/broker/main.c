@@ -123,7 +123,8 @@ int main(void) {
     (void)signal(SIGPIPE, SIG_IGN);
     report_open(&broker.report, PIN_BROKER_CONTROL_FD);
     /* Files are read before the walls; sockets, and what comes over them, behind them. */
-    if (!take_descriptors(&broker, &err) || !prepare(&broker, &err) || !walls_raise(&standing, &err) || !serve(&broker, &listener, &err)) {
+    if (!take_descriptors(&broker, &err) || !prepare(&broker, &err) || !walls_raise(&standing, &err) ||
+        !serve(&broker, &listener, &err)) {
         say_fault(&broker, &err);
         return 1;
     }

@@ -104,7 +104,8 @@ void report_tick(struct report *report, uint64_t now) {
 
 void report_flush(struct report *report) {
     for (size_t i = 0; i < REPORT_RECENT; i++)
-        if (report->recent[i].event.repeated > 0 && report->recent[i].since_ns != 0)
+        if (report->recent[i].event.repeated > 0 && report->recent[i].since_ns != 0 &&
+            !push(report, &report->recent[i].event))
             add_to_sum(&report->sums[report->recent[i].event.kind], &report->recent[i].event);
     send_sums(report);
 }

@@ -1,0 +1,85 @@
+#include "runtime/egress/session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/units.h"
+
+#define END_WITHIN_MS 1000
+
+struct pin_egress_plan pin_egress_plan_for(const struct pin_egress_rule *rules, size_t count) {
+    struct pin_egress_plan plan = {.udp = false};
+    for (size_t i = 0; i < count; i++) {
+        plan.udp = plan.udp || rules[i].protocol == PIN_PROTOCOL_UDP;
+        plan.addresses = plan.addresses || rules[i].host == NULL;
+    }
+    return plan;
+}
+
+bool pin_egress_session_start(struct pin_egress_session *session, const char *libexec,
+                              const struct pin_egress_rules *rules, struct pin_egress_sockets *sockets,
+                              struct pin_error *err) {
+    char program[4096];
+    struct pin_egress_limits limits = pin_egress_default_limits();
+    struct pin_broker_options options = {
+        .program = program,
+        .resolv_conf = secure_getenv("PINFOLD_RESOLV_CONF"), /* the caller's own word about his own run */
+        .rules = rules,
+        .limits = &limits,
+        .life = -1,
+    };
+    *session = PIN_EGRESS_SESSION_NONE;
+    session->rules = *rules;
+    (void)snprintf(program, sizeof(program), "%s/pinfold-broker", libexec);
+    session->started = pin_broker_start(&options, sockets, &session->broker, err);
+    if (!session->started)
+        (void)pin_hint(err, "pinfold-broker belongs in %s", libexec);
+    return session->started;
+}
+
+int pin_egress_session_fd(const struct pin_egress_session *session) {
+    return session->started && !session->lost ? session->broker.control : -1;
+}
+
+bool pin_egress_session_next(struct pin_egress_session *session, struct pin_egress_event *event) {
+    if (pin_egress_session_fd(session) < 0)
+        return false;
+    switch (
+        pin_broker_next(&session->broker, session->rules.allow_count + session->rules.deny_count, event)) {
+    case PIN_BROKER_NOTHING: return false;
+    case PIN_BROKER_GONE: session->lost = session->broker.pid != 0; return false;
+    case PIN_BROKER_EVENT: break;
+    }
+    pin_egress_usage_add(&session->usage, event);
+    if (event->kind == PIN_EGRESS_EVENT_FAULT)
+        memcpy(session->fault, event->name, sizeof(session->fault));
+    return true;
+}
+
+void pin_egress_session_end(struct pin_egress_session *session) {
+    if (!session->started || session->broker.pid == 0)
+        return;
+    (void)shutdown(session->broker.control, SHUT_WR); /* it may be gone already */
+    struct pollfd end = {.fd = session->broker.pidfd, .events = POLLIN};
+    if (poll(&end, 1, END_WITHIN_MS) != 1)
+        (void)syscall(SYS_pidfd_send_signal, session->broker.pidfd, SIGKILL, NULL, 0);
+    while (waitpid(session->broker.pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    session->broker.pid = 0;
+}
+
+void pin_egress_session_free(struct pin_egress_session *session) {
+    pin_egress_session_end(session);
+    pin_close_fd(&session->broker.pidfd);
+    pin_close_fd(&session->broker.control);
+    session->started = false;
+}

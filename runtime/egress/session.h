@@ -1,0 +1,42 @@
+/* session.h: the egress of one run: its broker, its rules, and what has happened so far.
+ *
+ * For whoever supervises a sandbox. A session that was never started has nothing, and everything here is
+ * harmless with it.
+ */
+#pragma once
+
+#include "runtime/egress/start.h"
+
+struct pin_egress_session {
+    bool started;
+    bool lost; /* the broker ended before the sandbox did; its network is closed since then */
+    struct pin_broker broker;
+    struct pin_egress_rules rules; /* borrowed, as long as the session lives */
+    struct pin_egress_usage usage;
+    char fault[PIN_EGRESS_NAME_MAX]; /* why the broker couldn't serve; "": it could */
+};
+/* clang-format off */
+#define PIN_EGRESS_SESSION_NONE ((struct pin_egress_session){.broker = {.pidfd = -1, .control = -1}})
+/* clang-format on */
+
+/* What the set-up child is to prepare for these rules. */
+struct pin_egress_plan pin_egress_plan_for(const struct pin_egress_rule *rules, size_t count);
+
+/* The program is pinfold-broker in `libexec`. The sockets are closed here in any case. */
+bool pin_egress_session_start(struct pin_egress_session *session, const char *libexec,
+                              const struct pin_egress_rules *rules, struct pin_egress_sockets *sockets,
+                              struct pin_error *err);
+
+/* What becomes readable when an event is there; -1: nothing more will be. */
+int pin_egress_session_fd(const struct pin_egress_session *session);
+/* The next event, counted; false: none now. */
+bool pin_egress_session_next(struct pin_egress_session *session, struct pin_egress_event *event);
+/* The sandbox is gone: ends the broker and waits for it, for a second at most; then kills it. Its last events
+ * are still there for pin_egress_session_next(). */
+void pin_egress_session_end(struct pin_egress_session *session);
+void pin_egress_session_free(struct pin_egress_session *session);
+
+/* An event as {"event": "refuse", "host", "address", "port", …}; the caller owns it. */
+struct json_t;
+struct json_t *pin_egress_event_json(const struct pin_egress_event *event,
+                                     const struct pin_egress_rules *rules);
