@@ -12,6 +12,8 @@
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
 #include "runtime/build/cgroup/cgroup.h"
+#include "runtime/bundle/bundle_ceiling.h"
+#include "runtime/bundle/bundle_read.h"
 #include "runtime/bundle/resolve.h"
 #include "runtime/state/state_dir.h"
 
@@ -161,12 +163,20 @@ static bool take_rootfs(struct pin_front *front, struct pin_findings *found) {
     return false;
 }
 
-bool pin_front_bundle(struct pin_front *front, const struct pin_front_options *options, char **args,
-                      size_t arg_count, struct pin_findings *found) {
-    front->ceiling = pin_policy_load(options->policy != NULL ? options->policy : "tool", found);
-    if (front->ceiling == NULL || !take_request(front, options, args, arg_count, found))
+/* A bundle from outside brings its own root and command; the policy is its ceiling. */
+static bool admit_bundle(struct pin_front *front, const struct pin_front_options *options,
+                         struct pin_findings *found) {
+    if (options->image != NULL) {
+        (void)pin_find(found, PIN_ERROR_USAGE, "--image", "leave one of them out",
+                       "--image and --bundle exclude each other");
         return false;
-    if (arg_count == 0) {
+    }
+    front->bundle = pin_bundle_read(options->bundle, found);
+    return front->bundle != NULL && pin_bundle_admit(front->bundle, front->ceiling, &front->request, found);
+}
+
+static bool resolve_request(struct pin_front *front, struct pin_findings *found) {
+    if (front->request.arg_count == 0) {
         (void)pin_find(found, PIN_ERROR_USAGE, "", "write it after --", "there is no command to run");
         return false;
     }
@@ -175,6 +185,14 @@ bool pin_front_bundle(struct pin_front *front, const struct pin_front_options *o
         return false;
     front->bundle = pin_resolve(front->effective, &front->request, &front->rootfs, found);
     return front->bundle != NULL;
+}
+
+bool pin_front_bundle(struct pin_front *front, const struct pin_front_options *options, char **args,
+                      size_t arg_count, struct pin_findings *found) {
+    front->ceiling = pin_policy_load(options->policy != NULL ? options->policy : "tool", found);
+    if (front->ceiling == NULL || !take_request(front, options, args, arg_count, found))
+        return false;
+    return options->bundle != NULL ? admit_bundle(front, options, found) : resolve_request(front, found);
 }
 
 static bool gather_facts(struct pin_front *front, struct pin_error *err) {

@@ -12,14 +12,15 @@
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/verbs.h"
 
-static const struct pin_verb *const verbs[] = {&pin_verb_run, &pin_verb_plan, &pin_verb_doctor};
+static const struct pin_verb *const verbs[] = {
+    &pin_verb_run, &pin_verb_plan, &pin_verb_bundle_export, &pin_verb_bundle_check, &pin_verb_doctor,
+};
 
 struct program {
     const char *name, *summary;
 };
 
 static const struct program programs[] = {
-    {"bundle", "export and check OCI bundles"        },
     {"image",  "pull, import, list and remove images"},
     {"policy", "check, explain and compare policies" },
     {"audit",  "read and verify the audit log"       },
@@ -39,9 +40,9 @@ static void print_usage(FILE *to) {
                 "describes.\n\nverbs:\n",
                 to);
     for (size_t i = 0; i < PIN_COUNT(verbs); i++)
-        (void)fprintf(to, "  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+        (void)fprintf(to, "  %-14s %s\n", verbs[i]->name, verbs[i]->summary);
     for (size_t i = 0; i < PIN_COUNT(programs); i++)
-        (void)fprintf(to, "  %-8s %s\n", programs[i].name, programs[i].summary);
+        (void)fprintf(to, "  %-14s %s\n", programs[i].name, programs[i].summary);
     (void)fputs("\n'pinfold VERB --help' has the options and an example.\n", to);
 }
 
@@ -60,6 +61,19 @@ static int unknown_verb(const char *name) {
     else
         (void)pin_hint(&err, "see 'pinfold --help'");
     return pin_report(&err, false);
+}
+
+/* A verb is one word or two, "plan" or "bundle export"; *words is how many. */
+static const struct pin_verb *find_verb(int argc, char **argv, int *words) {
+    for (size_t i = 0; i < PIN_COUNT(verbs); i++) {
+        const char *name = verbs[i]->name, *space = strchr(name, ' ');
+        size_t first = space != NULL ? (size_t)(space - name) : strlen(name);
+        *words = space != NULL ? 2 : 1;
+        if (argc >= *words && strlen(argv[0]) == first && memcmp(argv[0], name, first) == 0 &&
+            (space == NULL || strcmp(argv[1], space + 1) == 0))
+            return verbs[i];
+    }
+    return NULL;
 }
 
 /* pinfold-VERB beside this program in the build tree, or in libexec where it is installed. */
@@ -103,17 +117,18 @@ int main(int argc, char **argv) {
         pin_help_completion(verbs, PIN_COUNT(verbs), "pinfold", stdout);
         return 0;
     }
-    if (strcmp(name, "man") == 0 && argc == 3) {
-        for (size_t i = 0; i < PIN_COUNT(verbs); i++)
-            if (strcmp(verbs[i]->name, argv[2]) == 0) {
-                pin_help_man(verbs[i], "pinfold", stdout);
-                return 0;
-            }
-        return unknown_verb(argv[2]);
+    if (strcmp(name, "man") == 0 && argc > 2) {
+        int wide;
+        const struct pin_verb *page = find_verb(argc - 2, argv + 2, &wide);
+        if (page == NULL)
+            return unknown_verb(argv[2]);
+        pin_help_man(page, "pinfold", stdout);
+        return 0;
     }
-    for (size_t i = 0; i < PIN_COUNT(verbs); i++)
-        if (strcmp(verbs[i]->name, name) == 0)
-            return pin_verb_main(verbs[i], argc - 2, argv + 2);
+    int words;
+    const struct pin_verb *verb = find_verb(argc - 1, argv + 1, &words);
+    if (verb != NULL)
+        return pin_verb_main(verb, argc - 1 - words, argv + 1 + words);
     for (size_t i = 0; i < PIN_COUNT(programs); i++)
         if (strcmp(programs[i].name, name) == 0)
             return run_program(name, argv + 1);

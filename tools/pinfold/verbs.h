@@ -5,4 +5,6 @@
 
 extern const struct pin_verb pin_verb_run;
 extern const struct pin_verb pin_verb_plan;
+extern const struct pin_verb pin_verb_bundle_export;
+extern const struct pin_verb pin_verb_bundle_check;
 extern const struct pin_verb pin_verb_doctor;
