@@ -231,7 +231,9 @@ static void complete_read(struct uring_state *state, struct pin_source *source, 
 
 static void complete_poll(struct pin_source *source, int result) {
     if (source->events == 0) {
-        source->uring.poll_first = result < 0; /* readable: now read */
+        source->uring.poll_first = false; /* readable: now read */
+        if (result < 0 && result != -ECANCELED && result != -EINTR)
+            pin_source_bytes(source, NULL, 0, -result);
         return;
     }
     if (result >= 0)

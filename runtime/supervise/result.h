@@ -3,7 +3,7 @@
  * pin_supervise() fills it; the caller adds what only it knows (sandbox, fingerprint, labels, missing,
  * egress, changes) and prints it. The result owns what it points to, but for the strings that say otherwise.
  * Bytes from inside are data here: never evaluated, and escaped or encoded before they are printed. Forms of
- * the JSON: docs/frames.md for frames, docs/results.md for the rest.
+ * the JSON: docs/frames.md.
  */
 #pragma once
 

@@ -39,8 +39,8 @@ static void restore_signals(struct run *run) {
 
 static void clean_up(struct run *run) {
     struct pin_timer **timers[] = {&run->wall, &run->grace, &run->cpu, &run->stuck};
-    struct pin_source **sources[] = {&run->control_in, &run->control_out, &run->init_end, &run->signals,
-                                     &run->oom,        &run->egress};
+    struct pin_source **sources[] = {&run->control_in, &run->control_out, &run->init_end,
+                                     &run->signals,    &run->oom,         &run->egress};
     pin_terminal_restore(&run->terminal);
     pin_pump_free(run->pump);
     for (size_t i = 0; i < STREAM_COUNT; i++)

@@ -825,6 +825,33 @@ static void no_descriptor_is_left_behind(void **state) {
     assert_int_equal(open_descriptors(), before);
 }
 
+/* Fewer and fewer descriptors are to be had: the run works, or it is refused with nothing left. */
+static void every_want_of_descriptors_is_a_clean_refusal(void **state) {
+    struct rlimit before;
+    int refused = 0, lived = 0;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (rlim_t room = 0; room < 20; room++) {
+        struct fixture fixture;
+        PIN_CLOSE int input = file_of(100);
+        prepare_sandbox(state, &fixture, "cat");
+        fixture.given.stdin_fd = input;
+        fixture.given.frames = PIN_FRAMES_FD;
+        int open_before = open_descriptors();
+        PIN_CLOSE int next = fcntl(0, F_DUPFD_CLOEXEC, 0);
+        const struct rlimit few = {(rlim_t)next + room, before.rlim_max};
+        pin_close_fd(&next);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        supervise(&fixture);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(open_descriptors(), open_before);
+        assert_true(fixture.lived || fixture.err.kind == PIN_ERROR_EXHAUSTED);
+        refused += !fixture.lived;
+        lived += fixture.lived;
+        finish(&fixture);
+    }
+    assert_true(refused >= 5 && lived >= 5);
+}
+
 static enum pin_io uring = PIN_IO_URING, epoll = PIN_IO_EPOLL;
 
 #define ON_BOTH(test)                                                                                        \
@@ -873,6 +900,7 @@ int main(void) {
         ON_BOTH(an_init_that_breaks_the_protocol_is_killed_with_a_clear_error),
         ON_BOTH(an_init_that_says_nothing_meets_the_time_limit),
         ON_BOTH(no_descriptor_is_left_behind),
+        ON_BOTH(every_want_of_descriptors_is_a_clean_refusal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
