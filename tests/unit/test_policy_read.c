@@ -134,7 +134,6 @@ static void all_faults_of_a_file_come_in_one_go(void **state) {
         parse("{\"pinfold\": 1, \"tty\": 1, \"resources\": {\"pids\": -1, \"memroy\": 1, \"pids\": 2},\n"
               " \"network\": {\"egress\": [{\"host\": \"1.2.3.4\", \"ports\": [443, 0]}, 7]}}",
               &found));
-    print_findings(&found);
     assert_int_equal(found.count, 6);
     assert_string_equal(finding_at(&found, "/resources/memroy")->hint, "did you mean 'memory'?");
     assert_non_null(finding_at(&found, "test.json:2:34 /network/egress/0/host"));
