@@ -158,8 +158,7 @@ static void an_overlay_root_is_capped_and_has_no_tmpfs_but_tmp(void **state) {
 struct variable_row {
     const char *what, *expected; /* NULL: the name is not in it */
     const char *set, *pass, *image, *host;
-    struct pin_pair request[2];
-    size_t request_count;
+    const struct pin_pair *request; /* two of them; the end is a NULL key */
 };
 
 static void check_variable(const struct variable_row *row) {
@@ -174,7 +173,7 @@ static void check_variable(const struct variable_row *row) {
     request.image_env = image;
     request.image_env_count = row->image != NULL;
     request.env = row->request;
-    request.env_count = row->request_count;
+    request.env_count = row->request[1].key != NULL ? 2 : row->request[0].key != NULL;
     struct pin_bundle *bundle = resolved(policy, &request);
     const char *name = row->what, *value = NULL;
     size_t length = strlen(name);
@@ -190,36 +189,29 @@ static void check_variable(const struct variable_row *row) {
 
 static void layers_of_the_environment_lie_in_their_order(void **state) {
     (void)state;
+    static const char set[] = "\"A\": \"set\"", pass[] = "\"A\"", image[] = "A=image", host[] = "A=host";
+    static const struct pin_pair none[2],
+        asked[2] =
+            {
+                {"A", "asked"}
+    },
+        empty[2] = {{"A", ""}}, gone[2] = {{"A", NULL}}, equals[2] = {{"A", "b=c"}},
+        twice[2] = {{"A", "first"}, {"A", "last"}};
     static const struct variable_row rows[] = {
-        {.what = "A",          .expected = "set",                             .set = "\"A\": \"set\""                                   },
-        {                                                                                                              .what = "A", .expected = "image",                       .set = "\"A\": \"set\"",                                         .image = "A=image"},
-        {                                                                                                              .what = "A",
-         .expected = "host",
-         .set = "\"A\": \"set\"",
-         .image = "A=image",
-         .pass = "\"A\"",
-         .host = "A=host"},
-        {                                                                                                                                                                                                                                .what = "A",                    .expected = "set",                                                       .set = "\"A\": \"set\"",                                                                             .host = "A=host"}, /* not passed */
-        {.what = "A",
-         .expected = "asked",
-         .set = "\"A\": \"set\"",
-         .pass = "\"A\"",
-         .host = "A=host",
-         .request = {{"A", "asked"}},
-         .request_count = 1},
-        {                                                                                                                                                                                                                        .what = "A",     .expected = "last",                                         .request = {{"A", "first"}, {"A", "last"}},                                                                                                              .request_count = 2},
-        {                                                                                                                                                                                                                           .what = "A",
-         .expected = NULL,
-         .set = "\"A\": \"set\"",
-         .request = {{"A", NULL}},
-         .request_count = 1},
-        { .what = "AB",     .expected = NULL,                                             .pass = "\"A\"",                                                                                                        .host = "AB=x"},
-        {                                                                                                                                                                                                                             .what = "B",         .expected = NULL,                                  .host = "B=x"                                },
-        {                        .what = "BAD1",          .expected = NULL,                               .set = "\"BAD1\": \"x\""                                          },
-        {.what = "BAD1",.expected = NULL,.image = "BAD1=x" },
-        {                                                                                                                                                                                                       .what = "BAD1",   .expected = NULL,                                                               .pass = "\"BAD1\"",                                                                                                           .host = "BAD1=x"},
-        {.what = "A",    .expected = "",                                                 .request = {{"A", ""}},.request_count = 1},
-        {                                                                                    .what = "A",  .expected = "b=c",                                               .request = {{"A", "b=c"}},                                                                                                         .request_count = 1},
+        {"A",    "set",   set,               NULL,       NULL,     NULL,     none  },
+        {"A",    "image", set,               NULL,       image,    NULL,     none  },
+        {"A",    "host",  set,               pass,       image,    host,     none  },
+        {"A",    "set",   set,               NULL,       NULL,     host,     none  }, /* not passed */
+        {"A",    "asked", set,               pass,       NULL,     host,     asked },
+        {"A",    "last",  NULL,              NULL,       NULL,     NULL,     twice },
+        {"A",    NULL,    set,               NULL,       NULL,     NULL,     gone  },
+        {"A",    "",      NULL,              NULL,       NULL,     NULL,     empty },
+        {"A",    "b=c",   NULL,              NULL,       NULL,     NULL,     equals},
+        {"AB",   NULL,    NULL,              pass,       NULL,     "AB=x",   none  },
+        {"B",    NULL,    NULL,              NULL,       NULL,     "B=x",    none  },
+        {"BAD1", NULL,    "\"BAD1\": \"x\"", NULL,       NULL,     NULL,     none  },
+        {"BAD1", NULL,    NULL,              NULL,       "BAD1=x", NULL,     none  },
+        {"BAD1", NULL,    NULL,              "\"BAD1\"", NULL,     "BAD1=x", none  },
     };
     for (size_t i = 0; i < PIN_COUNT(rows); i++)
         check_variable(&rows[i]);
