@@ -60,12 +60,26 @@ static bool parse_line(char *line, const char *name, const char *number, struct 
     return true;
 }
 
+/* From /etc/passwd alone: what resolves users by the network would have to be loaded into this process. Such users are
+ * found by number. */
+static void find_name(uint32_t uid, char *name, size_t room) {
+    FILE *users = fopen("/etc/passwd", "re");
+    const struct passwd *user = NULL;
+    while (users != NULL && (user = fgetpwent(users)) != NULL && user->pw_uid != uid)
+        ;
+    if (user != NULL)
+        (void)snprintf(name, room, "%s", user->pw_name);
+    if (users != NULL)
+        (void)fclose(users);
+}
+
 bool pin_host_subids(const char *file, uint32_t uid, struct pin_subids *ids, struct pin_error *err) {
     struct pin_subids best = {0};
     size_t size;
     char number[16];
     (void)snprintf(number, sizeof(number), "%u", uid);
-    const struct passwd *user = getpwuid(uid);
+    char name[64] = "";
+    find_name(uid, name, sizeof(name));
     if (faccessat(AT_FDCWD, file, F_OK, 0) == 0) {
         PIN_FREE char *text = pin_read_file_at(AT_FDCWD, file, (size_t)1024 * 1024, &size, err);
         if (text == NULL)
@@ -73,7 +87,7 @@ bool pin_host_subids(const char *file, uint32_t uid, struct pin_subids *ids, str
         char *save = NULL;
         for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
             struct pin_subids found;
-            if (parse_line(line, user != NULL ? user->pw_name : number, number, &found) &&
+            if (parse_line(line, name, number, &found) &&
                 found.count > best.count)
                 best = found;
         }

@@ -27,7 +27,7 @@ static bool export_to(const struct pin_bundle *bundle, const char *directory, st
 static int run_export(const struct pin_invocation *invocation) {
     const struct pin_front_options *values = invocation->values;
     struct pin_front front = PIN_FRONT_NONE;
-    struct pin_findings found = {0};
+    static struct pin_findings found; /* 40 KiB that a run without findings never touches */
     struct pin_error err = {0};
     int code = 0;
     /* the first argument is the directory; a "--" may stand before the command */
@@ -65,7 +65,7 @@ static int run_check(const struct pin_invocation *invocation) {
     const struct pin_front_options *values = invocation->values;
     struct pin_front front = PIN_FRONT_NONE;
     struct pin_front_options bundled = *values;
-    struct pin_findings found = {0};
+    static struct pin_findings found; /* 40 KiB that a run without findings never touches */
     bundled.bundle = invocation->arguments[0];
     bool ok = pin_front_bundle(&front, &bundled, invocation->arguments + 1, 0, &found);
     int code = ok ? 0 : pin_report_findings(&found, values->json);

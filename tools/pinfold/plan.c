@@ -12,7 +12,7 @@ static const struct pin_option options[] = {PIN_FRONT_ROWS};
 static int run_plan(const struct pin_invocation *invocation) {
     const struct pin_front_options *values = invocation->values;
     struct pin_front front = PIN_FRONT_NONE;
-    struct pin_findings found = {0};
+    static struct pin_findings found; /* 40 KiB that a run without findings never touches */
     int code = 0;
     if (!pin_front_bundle(&front, values, invocation->arguments, invocation->argument_count, &found) ||
         !pin_front_plan(&front, &found)) {
