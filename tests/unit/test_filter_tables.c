@@ -84,18 +84,25 @@ static void init_and_its_children_can_do_their_work_on_every_baseline(void **sta
     (void)state;
     /* What PID 1 and the path from it to the command call, behind the filter. */
     static const char *const needed[] = {
-        "recvmsg",        "sendmsg",      "signalfd4",
-        "ppoll",          "poll",         "clone",
-        "vfork",          "fork",         "execve",
-        "wait4",          "waitid",       "setsid",
-        "dup3",           "dup2",         "close_range",
-        "close",          "openat",       "ioctl",
-        "chdir",          "umask",        "prctl",
-        "kill",           "exit_group",   "rt_sigaction",
-        "rt_sigprocmask", "rt_sigreturn", "mmap",
-        "munmap",         "brk",          "prlimit64",
-        "getpid",         "arch_prctl",   "set_tid_address",
-        "read",           "write",        "fcntl",
+        "recvfrom",     "recvmsg",
+        "sendmsg",      "signalfd4",
+        "ppoll",        "poll",
+        "clone",        "vfork",
+        "fork",         "execve",
+        "wait4",        "waitid",
+        "setsid",       "dup3",
+        "dup2",         "close_range",
+        "close",        "openat",
+        "ioctl",        "chdir",
+        "umask",        "prctl",
+        "kill",         "exit_group",
+        "rt_sigaction", "rt_sigprocmask",
+        "rt_sigreturn", "mmap",
+        "munmap",       "brk",
+        "prlimit64",    "getpid",
+        "arch_prctl",   "set_tid_address",
+        "read",         "write",
+        "fcntl",
     };
     for (size_t i = 0; i < pin_syscall_baselines_count; i++)
         for (size_t j = 0; j < PIN_COUNT(needed); j++)
