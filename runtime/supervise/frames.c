@@ -33,6 +33,8 @@ const char *pin_frame_verdict_name(enum pin_frame_verdict verdict) {
     return (size_t)verdict < PIN_COUNT(verdict_names) ? verdict_names[verdict] : NULL;
 }
 
+#define LARGE_FRAME ((size_t)1024 * 1024)
+
 /* What a marker announces, decided from its header and, once it is there, its payload. */
 enum judgement {
     NEED_MORE,
@@ -77,7 +79,7 @@ struct pin_frame_parser {
 static enum judgement corrupt(struct pin_frame_parser *parser, struct candidate *found, uint64_t at) {
     found->info.verdict = PIN_FRAME_CORRUPT;
     parser->summed += found->info.length;
-    return parser->summed <= 2 * at + 16 * 1024 * 1024 ? REJECT : REJECT_WHOLE;
+    return parser->summed <= 2 * at + UINT64_C(16) * 1024 * 1024 ? REJECT : REJECT_WHOLE;
 }
 
 static enum judgement reject(struct candidate *found, enum pin_frame_verdict verdict) {
@@ -315,7 +317,7 @@ static void feed_held(struct pin_frame_parser *parser) {
     parser->held_size -= done;
     if (parser->held_size > 0 && done > 0)
         memmove(parser->held, parser->held + done, parser->held_size);
-    if (parser->held_size == 0 && parser->held_room > 1024 * 1024) { /* a large frame leaves nothing behind */
+    if (parser->held_size == 0 && parser->held_room > LARGE_FRAME) { /* a large frame leaves nothing behind */
         free(parser->held);
         parser->held = NULL;
         parser->held_room = 0;

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "runtime/init/protocol.h"
 
-#define PIN_LINK_QUEUE_MAX (64 * 1024) /* bytes of signals that wait behind a request */
+#define PIN_LINK_QUEUE_MAX ((size_t)64 * 1024) /* bytes of signals that wait behind a request */
 
 struct pin_link {
     int fd; /* borrowed */

@@ -47,12 +47,12 @@ struct pin_source *pin_loop_watch(struct pin_loop *loop, int fd, unsigned events
 void pin_source_pause(struct pin_source *source);
 void pin_source_resume(struct pin_source *source);
 /* No callback comes after this; NULL is fine. Sets the slot to NULL. */
-void pin_source_remove(struct pin_source **source);
+void pin_source_remove(struct pin_source **slot);
 
 /* Calls once, at a moment of CLOCK_MONOTONIC. The timer is gone after its callback. */
 struct pin_timer *pin_loop_at(struct pin_loop *loop, uint64_t at_ns, pin_on_time *on_time, void *self,
                               struct pin_error *err);
-void pin_timer_cancel(struct pin_timer **timer); /* NULL is fine */
+void pin_timer_cancel(struct pin_timer **slot); /* NULL is fine */
 
 /* Waits until something is due and calls back; false when waiting itself failed. */
 bool pin_loop_step(struct pin_loop *loop, struct pin_error *err);

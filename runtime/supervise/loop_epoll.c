@@ -51,10 +51,10 @@ static int fd_of(const struct pin_source *source) {
     return source->epoll.own_fd >= 0 ? source->epoll.own_fd : source->fd;
 }
 
-static int control(const struct pin_source *source, int how) {
+static int control(struct pin_source *source, int how) {
     const struct epoll_state *state = source->loop->state;
     struct epoll_event event = {.events = source->events != 0 ? source->events : (unsigned)EPOLLIN};
-    event.data.ptr = (void *)(uintptr_t)source;
+    event.data.ptr = source;
     return epoll_ctl(state->fd, how, fd_of(source), &event);
 }
 

@@ -98,7 +98,7 @@ json_t *pin_result_json(const struct pin_result *result);
 /* The same without "stdout", "stderr" and "encoding", which a stream has told already. */
 json_t *pin_result_json_end(const struct pin_result *result);
 /* One element of "frames". */
-json_t *pin_frame_json(const struct pin_frame_record *frame);
+json_t *pin_frame_json(const struct pin_frame_info *info, bool from_fd, const uint8_t *payload);
 /* {"encoding": "utf-8" | "base64", key: …} into the object. */
 bool pin_json_set_bytes(json_t *object, const char *key, const uint8_t *data, size_t size);
 

@@ -56,8 +56,10 @@ static bool is_utf8(const struct pin_frame_record *frame) {
 
 /* The value of "result", and how its frame says that it is to be read. */
 static json_t *result_value(const struct pin_frame_record *frame, const char **encoding) {
-    json_t *value = frame == NULL ? json_null() : parse_payload(frame);
     *encoding = "json";
+    if (frame == NULL)
+        return json_null();
+    json_t *value = parse_payload(frame);
     if (value != NULL)
         return value;
     *encoding = encoding_name(!is_utf8(frame));
@@ -70,18 +72,17 @@ static json_t *kind_json(enum pin_frame_kind kind) {
 }
 
 /* Everything but the payload. */
-static json_t *frame_head(const struct pin_frame_record *frame) {
-    return json_pack("{s:s, s:s, s:s, s:o, s:i, s:I, s:I}", "source", frame->from_fd ? "fd" : "stdout",
-                     "format", frame->info.format == PIN_FRAME_LETTA ? "letta" : "pinfold", "verdict",
-                     pin_frame_verdict_name(frame->info.verdict), "kind", kind_json(frame->info.kind),
-                     "flags", (int)frame->info.flags, "offset", (json_int_t)frame->info.offset, "bytes",
-                     (json_int_t)frame->info.length);
+static json_t *frame_head(const struct pin_frame_info *info, bool from_fd) {
+    return json_pack("{s:s, s:s, s:s, s:o, s:i, s:I, s:I}", "source", from_fd ? "fd" : "stdout", "format",
+                     info->format == PIN_FRAME_LETTA ? "letta" : "pinfold", "verdict",
+                     pin_frame_verdict_name(info->verdict), "kind", kind_json(info->kind), "flags",
+                     (int)info->flags, "offset", (json_int_t)info->offset, "bytes", (json_int_t)info->length);
 }
 
-json_t *pin_frame_json(const struct pin_frame_record *frame) {
-    json_t *object = frame_head(frame);
-    if (object != NULL && frame->payload != NULL)
-        (void)pin_json_set_bytes(object, "payload", frame->payload, frame->info.length);
+json_t *pin_frame_json(const struct pin_frame_info *info, bool from_fd, const uint8_t *payload) {
+    json_t *object = frame_head(info, from_fd);
+    if (object != NULL && payload != NULL)
+        (void)pin_json_set_bytes(object, "payload", payload, info->length);
     return object;
 }
 
@@ -91,7 +92,8 @@ static json_t *frames_json(const struct pin_result *result, const char *result_e
     const struct pin_frame_record *the_result = pin_result_frame(result);
     for (size_t i = 0; i < result->frame_count; i++) {
         const struct pin_frame_record *frame = &result->frames[i];
-        json_t *object = frame == the_result ? frame_head(frame) : pin_frame_json(frame);
+        json_t *object = frame == the_result ? frame_head(&frame->info, frame->from_fd)
+                                             : pin_frame_json(&frame->info, frame->from_fd, frame->payload);
         if (object != NULL && frame == the_result)
             (void)json_object_set_new(object, "encoding", json_string(result_encoding));
         (void)json_array_append_new(list, object);

@@ -36,11 +36,9 @@ void pin_run_tell_limit(struct run *run, const char *limit, const char *unit, ui
 void pin_run_on_frame(void *self, const struct pin_frame_info *info, const uint8_t *payload, bool from_fd) {
     struct run *run = self;
     bool streams = run->given->output == PIN_OUTPUT_STREAM;
-    if (streams) {
-        const struct pin_frame_record record = {*info, from_fd, (uint8_t *)(uintptr_t)payload};
+    if (streams)
         tell_stream(run, payload != NULL && info->kind == PIN_FRAME_PROGRESS ? "progress" : "frame",
-                    pin_frame_json(&record));
-    }
+                    pin_frame_json(info, from_fd, payload));
     if (!streams || (payload != NULL && info->kind == PIN_FRAME_RESULT))
         pin_result_add_frame(run->result, info, payload, from_fd, run->given->limits.frame_bytes);
 }

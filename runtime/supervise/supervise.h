@@ -38,9 +38,10 @@ struct pin_cgroup_ops {
 /* What the supervisor needs of the sandbox's egress, which is somebody else's: its events. */
 struct pin_egress_ops {
     void *self;
-    int (*fd)(void *self);                    /* readable when there is something; -1: no more will come */
-    bool (*next)(void *self, json_t **event); /* one event, as an object for the stream; `event` may be NULL */
-    void (*end)(void *self);                  /* the sandbox is gone: what there is still, comes now */
+    int (*fd)(void *self); /* readable when there is something; -1: no more will come */
+    bool (*next)(void *self,
+                 json_t **event); /* one event, as an object for the stream; `event` may be NULL */
+    void (*end)(void *self);      /* the sandbox is gone: what there is still, comes now */
 };
 
 struct pin_limits {
