@@ -58,12 +58,13 @@ static bool is_ours(int dir, const char *path, struct pin_error *err) {
     struct stat st;
     if (fstat(dir, &st) < 0)
         return pin_fail_errno(err, "look at '%s'", path);
-    (void)pin_point(err, "%s", path);
     if (st.st_uid != geteuid()) {
+        (void)pin_point(err, "%s", path);
         (void)pin_fail(err, PIN_ERROR_REFUSED, "the image store belongs to user %u", st.st_uid);
         return pin_hint(err, "use PINFOLD_IMAGES with a directory of your own");
     }
     if (st.st_mode & 077) {
+        (void)pin_point(err, "%s", path);
         (void)pin_fail(err, PIN_ERROR_REFUSED, "the image store is open to others (mode %04o)",
                        st.st_mode & 07777);
         return pin_hint(err, "chmod 0700 '%s'", path);
@@ -71,9 +72,9 @@ static bool is_ours(int dir, const char *path, struct pin_error *err) {
     return true;
 }
 
-static bool make_folders(int dir, struct pin_error *err) {
+bool pin_image_store_complete(const struct pin_image_store *store, struct pin_error *err) {
     for (size_t i = 0; i < PIN_COUNT(folders); i++)
-        if (mkdirat(dir, folders[i], 0700) < 0 && errno != EEXIST)
+        if (mkdirat(store->dir, folders[i], 0700) < 0 && errno != EEXIST)
             return pin_fail_errno(err, "make '%s'", folders[i]);
     return true;
 }
@@ -90,7 +91,7 @@ bool pin_image_store_open_at(struct pin_image_store *store, const char *path, bo
         (void)pin_fail_errno(err, "open the image store '%s'", path);
         return pin_point(err, "%s", path);
     }
-    if (!is_ours(dir, path, err) || (create && !make_folders(dir, err)))
+    if (!is_ours(dir, path, err))
         return false;
     memcpy(store->path, path, strlen(path) + 1);
     store->dir = pin_steal_fd(&dir);

@@ -31,6 +31,8 @@ bool pin_image_store_open(struct pin_image_store *store, bool create, struct pin
 /* The same at a path of the caller's choice. */
 bool pin_image_store_open_at(struct pin_image_store *store, const char *path, bool create,
                              struct pin_error *err);
+/* Makes the folders of an open store that aren't there: for whoever is about to write. */
+bool pin_image_store_complete(const struct pin_image_store *store, struct pin_error *err);
 void pin_image_store_close(struct pin_image_store *store);
 
 #define PIN_IMAGE_STORE __attribute__((cleanup(pin_image_store_close)))

@@ -38,8 +38,10 @@ static bool keep_candidates(const struct pin_importing *importing, struct pin_oc
         if (is_candidate(&top->manifests[i], importing->import->reference))
             kept->manifests[kept->count++] = top->manifests[i];
     if (kept->count == 0)
-        return pin_fail(err, PIN_ERROR_NOT_FOUND, "the layout has no image '%.100s'",
-                        importing->import->reference == NULL ? "" : importing->import->reference);
+        return importing->import->reference == NULL
+                   ? pin_fail(err, PIN_ERROR_NOT_FOUND, "the layout has no image")
+                   : pin_fail(err, PIN_ERROR_NOT_FOUND, "the layout has no image '%.100s'",
+                              importing->import->reference);
     for (size_t i = 1; i < kept->count; i++)
         if (!same_name(kept->manifests[i].name, kept->manifests[0].name)) {
             (void)pin_fail(err, PIN_ERROR_USAGE, "the layout has several images");

@@ -191,6 +191,15 @@ struct pin_layer_stream *pin_layer_stream_open(int fd, const struct pin_layer_li
     return opened;
 }
 
+/* The one warning that is none: a name that the locale has no characters for is kept byte for byte, as we
+ * want it. */
+static bool only_kept_bytes(struct archive *tar) {
+    static const char ending[] = "can't be converted from UTF-8 to current locale.";
+    const char *why = archive_error_string(tar);
+    size_t size = why == NULL ? 0 : strlen(why), tail = strlen(ending);
+    return size >= tail && strcmp(why + size - tail, ending) == 0;
+}
+
 bool pin_layer_stream_next(struct pin_layer_stream *stream, struct archive_entry **entry,
                            struct pin_error *err) {
     int code = archive_read_next_header(stream->tar, entry);
@@ -198,7 +207,7 @@ bool pin_layer_stream_next(struct pin_layer_stream *stream, struct archive_entry
         *entry = NULL;
         return true;
     }
-    if (code != ARCHIVE_OK)
+    if (code != ARCHIVE_OK && !(code == ARCHIVE_WARN && only_kept_bytes(stream->tar)))
         return archive_failed(stream, stream->tar, err);
     if (++stream->entries > stream->limits.entries)
         return too_much("entries", stream->limits.entries, err);

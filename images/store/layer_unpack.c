@@ -214,13 +214,14 @@ static bool unpack(int blob, int root, const struct pin_layer_limits *limits,
 
 bool pin_layer_unpack(int blob, int root, const struct pin_layer_limits *limits,
                       struct pin_layer_unpacked *unpacked, struct pin_error *err) {
-    /* libarchive brings names from UTF-8 to the locale's character set, and fails on what that lacks */
-    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    if (utf8 == (locale_t)0)
-        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "this host has no locale C.UTF-8");
-    locale_t before = uselocale(utf8);
+    /* In a locale of UTF-8, libarchive composes letters with their accents anew and so changes names; in "C"
+     * it hands them on as they are (and warns, see layer_stream.c). */
+    locale_t plain = newlocale(LC_CTYPE_MASK, "C", (locale_t)0);
+    if (plain == (locale_t)0)
+        return pin_fail_errno(err, "choose the locale 'C'");
+    locale_t before = uselocale(plain);
     bool done = unpack(blob, root, limits, unpacked, err);
     (void)uselocale(before);
-    freelocale(utf8);
+    freelocale(plain);
     return done;
 }

@@ -11,13 +11,14 @@
 
 #include "base/cleanup.h"
 
+/* NULL without an error: the folder isn't there yet, whoever was making the store was cut short. */
 static DIR *open_list(const struct pin_image_store *store, const char *folder, struct pin_error *err) {
     int fd = openat(store->dir, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
-    if (list == NULL) {
+    if (list == NULL && errno != ENOENT)
         (void)pin_fail_errno(err, "list '%s' of the image store", folder);
+    if (list == NULL)
         pin_close_slot(&fd);
-    }
     return list;
 }
 
@@ -43,9 +44,9 @@ static int by_name(const void *a, const void *b) {
 bool pin_store_list_names(const struct pin_image_store *store, struct pin_arena *arena,
                           struct pin_store_names *names, struct pin_error *err) {
     DIR *list = open_list(store, "refs", err);
-    if (list == NULL)
-        return false;
     *names = (struct pin_store_names){0};
+    if (list == NULL)
+        return !pin_is_set(err);
     const struct dirent *entry;
     while ((entry = readdir(list)) != NULL) {
         struct pin_store_name name = {0};
@@ -73,10 +74,10 @@ static int by_text(const void *a, const void *b) {
 bool pin_store_list_hex(const struct pin_image_store *store, const char *folder, struct pin_arena *arena,
                         const char ***items, size_t *count, struct pin_error *err) {
     DIR *list = open_list(store, folder, err);
-    if (list == NULL)
-        return false;
     *items = NULL;
     *count = 0;
+    if (list == NULL)
+        return !pin_is_set(err);
     const struct dirent *entry;
     while ((entry = readdir(list)) != NULL)
         if (pin_image_is_hex(entry->d_name))

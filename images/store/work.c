@@ -73,6 +73,8 @@ static bool make_folder(struct pin_store_work *work, struct pin_error *err) {
 bool pin_store_work_begin(struct pin_store_work *work, const struct pin_image_store *store,
                           enum pin_store_lock lock, unsigned wait_s, struct pin_error *err) {
     *work = (struct pin_store_work){.store = store, .lock = -1, .dir = -1};
+    if (!pin_image_store_complete(store, err))
+        return false;
     sweep(store);
     PIN_CLOSE int fd = openat(store->dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)

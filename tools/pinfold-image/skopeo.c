@@ -114,8 +114,12 @@ static bool failed(const struct output *errors, const char *reference, struct pi
     line = line == NULL ? text : size == 0 ? line : line + 1;
     const char *said = strstr(line, "msg=\"");
     said = said == NULL ? line : said + strlen("msg=\"");
-    char shown[200];
-    (void)pin_escape(shown, sizeof(shown), said, strnlen(said, 1024));
+    char plain[512], shown[240]; /* without the quotes that skopeo escapes once more */
+    size_t used = 0;
+    for (; *said != '\0' && used + 1 < sizeof(plain); said++)
+        if (*said != '\\' && *said != '"')
+            plain[used++] = *said;
+    (void)pin_escape(shown, sizeof(shown), plain, used);
     return pin_fail(err, PIN_ERROR_SYSTEM, "skopeo can't get '%.80s': %s", reference, shown);
 }
 
