@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -117,9 +118,20 @@ static int find_overlay(const struct pin_plan *plan) {
     return -1;
 }
 
+/* From outside: the child has no way to its own file once it is in its namespaces. */
+static bool set_oom_score(const struct pin_plan *plan, pid_t pid, struct pin_error *err) {
+    char path[64], value[16];
+    if (!plan->has_oom_score_adj)
+        return true;
+    (void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
+    (void)snprintf(value, sizeof(value), "%d", plan->oom_score_adj);
+    return pin_write_value_at(AT_FDCWD, path, value, err);
+}
+
 static bool guide_child(const struct pin_build_input *input, uint32_t range, struct pin_sandbox *sandbox,
                         struct pin_error *err) {
-    return pin_idmap_write(input->plan, range, sandbox->init, err) &&
+    return set_oom_score(input->plan, sandbox->init, err) &&
+           pin_idmap_write(input->plan, range, sandbox->init, err) &&
            pin_channel_sync(sandbox->control, PIN_SYNC_MAPPED, NULL, 0, err) &&
            open_group(input, sandbox, err) &&
            (find_overlay(input->plan) < 0 ||

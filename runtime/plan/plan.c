@@ -10,6 +10,7 @@
 #include "images/rootfs.h"
 #include "runtime/egress/session.h"
 #include "runtime/plan/plan_mounts.h"
+#include "runtime/plan/plan_refuse.h"
 
 #define RANGE_IDS 65536u
 
@@ -227,6 +228,7 @@ struct pin_plan *pin_plan_make(const struct pin_bundle *bundle, const struct pin
         abort();
     plan->bundle = bundle;
     plan->privileged = host->privileged;
+    pin_plan_refuse(bundle, found);
     plan_namespaces(plan, host, found);
     plan_maps(plan, host, found);
     plan_root(plan, found);

@@ -169,6 +169,20 @@ static void a_mount_that_shows_pinfolds_own_state_is_refused(void **state) {
     assert_non_null(strstr(fixture->found.list[0].message, "pinfold's own state"));
 }
 
+static void what_the_builder_does_not_carry_out_is_refused_by_name(void **state) {
+    struct fixture *fixture = *state;
+    plan_for(fixture, tool, &root_host);
+    static struct pin_pair sysctl = {"net.ipv4.ip_forward", "1"};
+    fixture->bundle->sysctls = &sysctl;
+    fixture->bundle->sysctl_count = 1;
+    fixture->bundle->cgroups_path = "/machine.slice/x";
+    fixture->bundle->resources.has_cpu_shares = true;
+    fixture->bundle->rootfs_propagation = "shared";
+    assert_null(pin_plan_make(fixture->bundle, &root_host, &fixture->found));
+    assert_int_equal(fixture->found.count, 4);
+    assert_string_equal(fixture->found.list[0].pointer, "/linux/sysctl");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -183,6 +197,7 @@ int main(void) {
         TEST(host_directories_are_read_only_and_without_set_id_programs),
         TEST(dev_has_eight_nodes_at_most),
         TEST(a_mount_that_shows_pinfolds_own_state_is_refused),
+        TEST(what_the_builder_does_not_carry_out_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
