@@ -226,7 +226,9 @@ static enum pin_http_reading read_chunk_line(struct pin_http_guard *guard, struc
     if (!take_line(in, &line, &whole))
         return PIN_HTTP_FAULTY;
     if (!whole)
-        return pin_left(in) > limit ? PIN_HTTP_FAULTY : PIN_HTTP_PASS;
+        return pin_left(in) > limit + 1 ? PIN_HTTP_FAULTY : PIN_HTTP_PASS; /* 1: the CR */
+    if (line.size > limit)
+        return PIN_HTTP_FAULTY;
     if (guard->state == PIN_HTTP_CHUNK_END) {
         guard->state = PIN_HTTP_CHUNK_SIZE;
         return line.size == 0 ? PIN_HTTP_PASS : PIN_HTTP_FAULTY;

@@ -105,6 +105,8 @@ static enum pin_tls_reading join_records(struct pin_cursor in, uint8_t to[PIN_TL
         memcpy(to + *joined, in.at, used);
         *joined += used;
         in.at += here;
+        if (*joined > 0 && to[0] != CLIENT_HELLO)
+            return PIN_TLS_FAULTY;
         size_t message = *joined >= 4 ? (size_t)to[1] << 16 | (size_t)to[2] << 8 | to[3] : SIZE_MAX;
         if (message != SIZE_MAX && *joined >= message + 4)
             return PIN_TLS_WHOLE;
@@ -120,12 +122,8 @@ enum pin_tls_reading pin_tls_read_hello(const uint8_t *data, size_t size, struct
     uint8_t type;
     *hello = (struct pin_tls_hello){.name_size = 0};
     enum pin_tls_reading reading = join_records((struct pin_cursor){data, data + size}, message, &joined);
-    if (reading == PIN_TLS_NOT_TLS || reading == PIN_TLS_FAULTY)
+    if (reading != PIN_TLS_WHOLE)
         return reading;
-    if (joined > 0 && message[0] != CLIENT_HELLO)
-        return PIN_TLS_FAULTY;
-    if (reading == PIN_TLS_MORE)
-        return PIN_TLS_MORE;
     struct pin_cursor in = {message, message + joined}, body;
     if (!pin_take_u8(&in, &type) || !take_u24(&in, &length) || !take_piece(&in, length, &body) ||
         !read_client_hello(body, hello))

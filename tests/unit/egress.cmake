@@ -1,5 +1,7 @@
 pin_unit_test(test_egress_spelling LIBRARIES pin_egress)
 pin_unit_test(test_egress_judge LIBRARIES pin_egress)
+pkg_check_modules(LDNS REQUIRED IMPORTED_TARGET ldns) # the oracle for our DNS messages
+pin_unit_test(test_egress_parsers LIBRARIES pin_egress PkgConfig::LDNS)
 
 # For the integration tests: a program behind a broker, without the rest of a sandbox.
 add_executable(egress_harness "${CMAKE_SOURCE_DIR}/tests/integration/egress_harness.c")
