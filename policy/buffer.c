@@ -10,7 +10,7 @@ static char *reserve(struct pin_buffer *to, size_t size) {
     if (__builtin_add_overflow(to->size, size, &need) || need >= SIZE_MAX / 4)
         abort();
     if (need + 1 > to->room) {
-        size_t room = 2 * (need + 1) > 1024 ? 2 * (need + 1) : 1024;
+        size_t room = 2 * (need + 1) > 256 ? 2 * (need + 1) : 256;
         char *data = realloc(to->data, room);
         if (data == NULL)
             abort();

@@ -19,11 +19,12 @@ struct compare {
 
 #define VALUE_SHOWN 110 /* bytes of a value in a message */
 
+/* The front of a long path is cut, never the line. */
 static void ceiling_hint(char *hint, size_t room, const struct pin_place *place) {
     char text[PIN_PLACE_TEXT];
     size_t length = strlen(pin_place_print(text, place)), most = room - 24;
-    (void)snprintf(hint, room, "the ceiling is at %s%s", length > most ? "..." : "",
-                   text + (length > most ? length - most + 3 : 0));
+    const char *shown = length > most ? text + length - most + 3 : text;
+    (void)snprintf(hint, room, "the ceiling is at %s%.*s", length > most ? "..." : "", (int)most, shown);
 }
 
 __attribute__((format(printf, 4, 5))) static void wider(struct compare *compare, const char *pointer,

@@ -27,7 +27,8 @@ static void write_words(struct pin_buffer *to, const struct pin_field_row *row, 
     for (size_t i = 0; i < row->word_count; i++) {
         if ((bits >> i & 1) == 0)
             continue;
-        pin_buffer_printf(to, "%s\"%s\"", between, row->words[i]);
+        pin_buffer_add(to, between);
+        pin_buffer_json(to, row->words[i]);
         between = ",";
     }
     pin_buffer_add(to, "]");
@@ -214,7 +215,7 @@ static void write_variables(struct writer *writer) {
 
 static void write_size(struct pin_buffer *to, uint64_t value) {
     char text[PIN_UNITS_TEXT];
-    pin_buffer_printf(to, "\"%s\"", value == PIN_UNLIMITED ? "unlimited" : pin_print_size(text, value));
+    pin_buffer_json(to, value == PIN_UNLIMITED ? "unlimited" : pin_print_size(text, value));
 }
 
 static void write_time(struct pin_buffer *to, uint64_t value) {
@@ -222,7 +223,7 @@ static void write_time(struct pin_buffer *to, uint64_t value) {
     if (value != PIN_UNLIMITED && value % PIN_NS_PER_MS != 0)
         pin_buffer_printf(to, "\"%" PRIu64 "ns\"", value); /* from a request: no file can say it */
     else
-        pin_buffer_printf(to, "\"%s\"", value == PIN_UNLIMITED ? "unlimited" : pin_print_time(text, value));
+        pin_buffer_json(to, value == PIN_UNLIMITED ? "unlimited" : pin_print_time(text, value));
 }
 
 static void write_cpus(struct pin_buffer *to, uint32_t millicpus) {
@@ -288,7 +289,9 @@ static void write_object(struct writer *writer, const struct pin_field_object *o
             continue;
         pin_buffer_add(writer->to, between);
         new_line(writer, depth + 1);
-        pin_buffer_printf(writer->to, writer->canonical ? "\"%s\":" : "\"%s\": ", row->key);
+        pin_buffer_add(writer->to, "\"");
+        pin_buffer_add(writer->to, row->key);
+        pin_buffer_add(writer->to, writer->canonical ? "\":" : "\": ");
         if (row->type == PIN_TYPE_OBJECT)
             write_object(writer, row->object, depth + 1);
         else if (row->type == PIN_TYPE_VERSION)
