@@ -50,9 +50,6 @@ struct request {
     int terminal; /* the slave, or -1 */
 };
 
-/* ---- talking to the supervisor --------------------------------------------------------------------------
- */
-
 static void send_message(uint32_t type, uint32_t id, int32_t value, const char *stage, int fd) {
     struct pin_init_message head = {type, id, value, stage != NULL};
     char byte = stage != NULL ? *stage : 0;
@@ -127,9 +124,6 @@ static void receive_head(struct pin_init_message *head, struct request *request)
     receive_rest((char *)head + got, sizeof(*head) - (size_t)got);
 }
 
-/* ---- a request in memory --------------------------------------------------------------------------------
- */
-
 static char *next_string(char **at, const char *end) {
     char *text = *at;
     char *zero = memchr(text, '\0', (size_t)(end - text));
@@ -176,8 +170,7 @@ static void discard(uint32_t length) {
     }
 }
 
-/* ---- the child, between vfork and exec: it shares our memory and only makes system calls ----------------
- */
+/* Up to become(): the child between vfork and exec. It shares our memory and only makes system calls. */
 
 struct outcome {
     volatile int error; /* 0: the program runs */
@@ -274,9 +267,6 @@ static pid_t __attribute__((noinline)) start_child(const struct request *request
     return pid;
 }
 
-/* ---- starting -------------------------------------------------------------------------------------------
- */
-
 static bool open_terminal(const struct pin_init_exec *head, int *master, int *slave) {
     int unlocked = 0;
     struct winsize size = {.ws_row = head->rows, .ws_col = head->columns};
@@ -346,9 +336,6 @@ static void execute(struct request *request, uint32_t length) {
         send_not_started(request->id, cause, PIN_INIT_STAGE_FORK);
     }
 }
-
-/* ---- the loop -------------------------------------------------------------------------------------------
- */
 
 /* A child leads its own session and group. Its number isn't given to another process before we reap it, and
  * then it is no longer in the table: no signal can go astray. */

@@ -70,9 +70,6 @@ struct pin_frame_parser {
     bool ended;
 };
 
-/* ---- judging --------------------------------------------------------------------------------------------
- */
-
 /* Somebody who prints nothing but markers can't make us sum the same bytes over and over: when more has been
  * summed in vain than the stream is long, and then some, a corrupt frame is passed over whole. It depends on
  * the stream alone, not on how it was cut. */
@@ -162,9 +159,6 @@ static enum judgement judge_pinfold(struct pin_frame_parser *parser, struct pin_
                : corrupt(parser, found, found->info.offset + found->total);
 }
 
-/* ---- finding --------------------------------------------------------------------------------------------
- */
-
 /* The lower, the rarer in what programs print: never in UTF-8; in no ASCII; control; the rest. */
 static int rarity(uint8_t byte) {
     if (byte == 0xc0 || byte == 0xc1 || byte >= 0xf5)
@@ -236,9 +230,6 @@ static size_t partial_marker(const struct pin_frame_parser *parser, const uint8_
                 return n;
     return 0;
 }
-
-/* ---- the stream -----------------------------------------------------------------------------------------
- */
 
 static void emit_text(struct pin_frame_parser *parser, const uint8_t *from, const uint8_t *to) {
     if (to > from)

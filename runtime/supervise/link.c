@@ -27,9 +27,6 @@ void pin_link_release(struct pin_link *link) {
     link->out.bytes = NULL;
 }
 
-/* ---- sending --------------------------------------------------------------------------------------------
- */
-
 static bool reserve(struct pin_link *link, size_t size, struct pin_error *err) {
     if (link->out.at == link->out.end)
         link->out.at = link->out.end = 0;
@@ -84,9 +81,10 @@ static bool queue_command(struct pin_link *link, const struct pin_link_command *
     count_strings(command->more_env, NULL, &exec.envc, &bytes);
     if (exec.argc == 0)
         return pin_fail(err, PIN_ERROR_USAGE, "there is no command to execute");
-    if (bytes > PIN_INIT_REQUEST_MAX)
+    const uint32_t most = PIN_INIT_REQUEST_MAX;
+    if (bytes > most)
         return pin_fail(err, PIN_ERROR_INVALID, "arguments and environment are %llu bytes long, more than %u",
-                        (unsigned long long)bytes, PIN_INIT_REQUEST_MAX);
+                        (unsigned long long)bytes, most);
     struct pin_init_message head = {PIN_INIT_EXEC, command->id, 0, (uint32_t)bytes};
     if (!reserve(link, sizeof(head) + (size_t)bytes, err))
         return false;
@@ -165,9 +163,6 @@ bool pin_link_send(struct pin_link *link, struct pin_error *err) {
     }
     return true;
 }
-
-/* ---- receiving ------------------------------------------------------------------------------------------
- */
 
 /* What may come, and how long its payload is. */
 static const struct {

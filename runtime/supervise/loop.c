@@ -33,9 +33,6 @@ uint64_t pin_now_ns(void) {
     return (uint64_t)now.tv_sec * PIN_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* ---- making ---------------------------------------------------------------------------------------------
- */
-
 static bool open_with(struct pin_loop *loop, const struct pin_backend *backend, struct pin_error *err) {
     loop->backend = backend;
     return backend->open(loop, err);
@@ -98,9 +95,6 @@ void pin_loop_free(struct pin_loop *loop) {
     free(loop);
     errno = cause;
 }
-
-/* ---- sources --------------------------------------------------------------------------------------------
- */
 
 static struct pin_source *add(struct pin_loop *loop, const struct pin_source *like, struct pin_error *err) {
     struct pin_source *source = malloc(sizeof(*source));
@@ -166,9 +160,6 @@ void pin_source_ready(struct pin_source *source, unsigned events) {
     if (!source->paused && !source->removed)
         source->on_ready(source->self, events);
 }
-
-/* ---- timers ---------------------------------------------------------------------------------------------
- */
 
 struct pin_timer *pin_loop_at(struct pin_loop *loop, uint64_t at_ns, pin_on_time *on_time, void *self,
                               struct pin_error *err) {

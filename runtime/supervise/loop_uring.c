@@ -30,9 +30,6 @@ struct uring_state {
     size_t in_flight;
 };
 
-/* ---- the ring -------------------------------------------------------------------------------------------
- */
-
 /* One thread submits and waits (6.1), or at least no interrupt is needed to complete (5.19). */
 static const unsigned ring_flags[] = {
     IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_CLAMP,
@@ -112,9 +109,6 @@ static bool open_uring(struct pin_loop *loop, struct pin_error *err) {
     return true;
 }
 
-/* ---- submitting -----------------------------------------------------------------------------------------
- */
-
 static struct io_uring_sqe *next_sqe(struct uring_state *state) {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&state->ring);
     if (sqe == NULL) { /* the queue is full: the kernel takes what is in it */
@@ -187,9 +181,6 @@ static bool add(struct pin_loop *loop, struct pin_source *source, struct pin_err
     (void)loop, (void)source, (void)err; /* armed before the next wait */
     return true;
 }
-
-/* ---- completing -----------------------------------------------------------------------------------------
- */
 
 static void deliver(struct uring_state *state, struct pin_source *source, int buffer, int result) {
     const uint8_t *data = buffer >= 0 ? state->buffers + (size_t)buffer * BUFFER_SIZE : source->uring.buffer;

@@ -29,9 +29,6 @@ void pin_result_free(struct pin_result *result) {
     *result = (struct pin_result){0};
 }
 
-/* ---- frames ---------------------------------------------------------------------------------------------
- */
-
 static bool has_room(const struct pin_result *result, const struct pin_frame_info *info, bool has_payload,
                      uint64_t limit_bytes) {
     if (has_payload && info->kind == PIN_FRAME_RESULT)
@@ -75,9 +72,6 @@ const struct pin_frame_record *pin_result_frame(const struct pin_result *result)
             return &result->frames[i];
     return NULL;
 }
-
-/* ---- the end --------------------------------------------------------------------------------------------
- */
 
 void pin_result_set_exit(struct pin_result *result, int wait_status) {
     if (WIFSIGNALED(wait_status)) {

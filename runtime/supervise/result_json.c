@@ -30,9 +30,6 @@ bool pin_json_set_bytes(json_t *object, const char *key, const uint8_t *data, si
            json_object_set_new(object, key, text_json(data, size, as_base64)) == 0;
 }
 
-/* ---- frames ---------------------------------------------------------------------------------------------
- */
-
 /* At least the number of values in the text. */
 static bool has_too_many_values(const uint8_t *data, size_t size) {
     size_t values = 1;
@@ -104,9 +101,6 @@ static json_t *frames_json(const struct pin_result *result, const char *result_e
         (void)json_array_append_new(list, json_pack("{s:I}", "stray_bytes", (json_int_t)result->stray_bytes));
     return list;
 }
-
-/* ---- the rest -------------------------------------------------------------------------------------------
- */
 
 static json_t *signal_json(int number) {
     char text[32];

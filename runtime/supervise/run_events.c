@@ -9,9 +9,6 @@
 #include "base/text.h"
 #include "runtime/supervise/run.h"
 
-/* ---- telling the caller while it happens ----------------------------------------------------------------
- */
-
 static void tell_stream(struct run *run, const char *type, json_t *fields) {
     struct pin_error err = {0};
     if (!pin_stream_event(run->given->stream, type, fields, &err))
@@ -42,9 +39,6 @@ void pin_run_on_frame(void *self, const struct pin_frame_info *info, const uint8
     if (!streams || (payload != NULL && info->kind == PIN_FRAME_RESULT))
         pin_result_add_frame(run->result, info, payload, from_fd, run->given->limits.frame_bytes);
 }
-
-/* ---- init -----------------------------------------------------------------------------------------------
- */
 
 static void on_not_started(struct run *run, const struct pin_link_message *message) {
     static const char *const doing[] = {
@@ -154,9 +148,6 @@ static void on_init_end(void *self, unsigned events) {
     pin_source_remove(&run->init_end);
 }
 
-/* ---- signals --------------------------------------------------------------------------------------------
- */
-
 static void on_fatal_signal(struct run *run, int number) {
     if (run->dead) {
         run->given_up = true; /* the caller doesn't want to wait for a slow reader */
@@ -199,9 +190,6 @@ static bool take_signals(struct run *run, struct pin_error *err) {
     return run->signals != NULL;
 }
 
-/* ---- egress ---------------------------------------------------------------------------------------------
- */
-
 void pin_run_take_egress(struct run *run) {
     const struct pin_egress_ops *egress = &run->given->egress;
     bool streams = run->given->output == PIN_OUTPUT_STREAM;
@@ -226,9 +214,6 @@ static bool watch_egress(struct run *run, struct pin_error *err) {
     run->egress = pin_loop_watch(run->loop, egress->fd(egress->self), POLLIN, on_egress, run, err);
     return run->egress != NULL;
 }
-
-/* ---- all of it ------------------------------------------------------------------------------------------
- */
 
 bool pin_run_watch(struct run *run, struct pin_error *err) {
     const struct pin_supervision *given = run->given;

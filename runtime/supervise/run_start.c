@@ -9,9 +9,6 @@
 #include "base/cleanup.h"
 #include "runtime/supervise/run.h"
 
-/* ---- where output goes ----------------------------------------------------------------------------------
- */
-
 static void on_drained(void *self) {
     const struct run *run = self;
     for (int i = 0; i < STREAM_COUNT; i++)
@@ -72,9 +69,6 @@ static void set_outlets(struct run *run) {
             .type = types[i],
         };
 }
-
-/* ---- streams --------------------------------------------------------------------------------------------
- */
 
 static void on_stdout_frame(void *self, const struct pin_frame_info *info, const uint8_t *payload) {
     pin_run_on_frame(self, info, payload, false);
@@ -210,9 +204,6 @@ bool pin_run_open_terminal(struct run *run, int master, struct pin_error *err) {
         return false;
     return given->terminal_fd < 0 || pin_terminal_raw(&run->terminal, given->terminal_fd, err);
 }
-
-/* ---- the request ----------------------------------------------------------------------------------------
- */
 
 static bool choose_nonce(struct run *run, struct pin_error *err) {
     if (run->given->has_nonce)

@@ -12,9 +12,6 @@
 #include "base/units.h"
 #include "runtime/supervise/run.h"
 
-/* ---- set-up and clean-up --------------------------------------------------------------------------------
- */
-
 static bool set_up(struct run *run, struct pin_error *err) {
     run->loop = run->given->loop;
     if (run->loop == NULL) {
@@ -60,9 +57,6 @@ static void clean_up(struct run *run) {
     pin_close_fd(&run->signal_fd);
     restore_signals(run);
 }
-
-/* ---- the rest of the output, when nobody is left who could add to it ------------------------------------
- */
 
 static uint64_t progress(const struct run *run) {
     uint64_t sum = 0;
@@ -126,9 +120,6 @@ static bool drain(struct run *run, struct pin_error *err) {
     stop_collectors(run, false);
     return true;
 }
-
-/* ---- the end --------------------------------------------------------------------------------------------
- */
 
 /* A process in the kernel's uninterruptible wait outlives SIGKILL for a while: that is said, not waited for.
  */

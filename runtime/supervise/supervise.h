@@ -86,7 +86,7 @@ struct pin_supervision {
 
 /* True with a result whenever the sandbox was reached, also when the command couldn't be executed (126, 127;
  * result->error says why). False with an error (exit code 125) when set-up failed or the supervisor itself
- * did. Either way the sandbox's processes are dead and init is reaped when it returns. `result` is zeroed
- * before. */
+ * did. Either way the sandbox's processes are dead and init is reaped when it returns, unless the error's
+ * kind is BUSY: a process inside hangs in the kernel and can't be killed. `result` is zeroed before. */
 bool pin_supervise(const struct pin_supervision *supervision, struct pin_result *result,
                    struct pin_error *err);

@@ -162,9 +162,6 @@ static void a_reader_that_goes_while_the_sink_is_full_breaks_it(void **state) {
     pin_loop_free(loop);
 }
 
-/* ---- collectors -----------------------------------------------------------------------------------------
- */
-
 struct collecting {
     struct pin_loop *loop;
     struct pin_text text;

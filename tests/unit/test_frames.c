@@ -52,9 +52,6 @@ static void put_pinfold(struct bytes *to, uint8_t kind, const void *payload, siz
     put(to, payload, size);
 }
 
-/* ---- what came out: text as it is, each verdict as "<verdict kind length [payload]>" --------------------
- */
-
 struct seen {
     struct bytes text, log;
     struct pin_frame_info infos[16];
@@ -117,9 +114,6 @@ static void expect_log(const struct bytes *in, uint64_t limit, const char *expec
         free(seen);
     }
 }
-
-/* ---- tests ----------------------------------------------------------------------------------------------
- */
 
 static void frames_leave_the_text_around_them_whole_at_every_split_point(void **state) {
     (void)state;

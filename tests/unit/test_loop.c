@@ -374,9 +374,6 @@ static void freeing_a_loop_with_work_in_flight_leaves_nothing(void **state) {
     assert_int_equal(open_descriptors(), before);
 }
 
-/* ---- a kernel that refuses io_uring, as a filter around this process would have it -----------------------
- */
-
 static bool forbid_rings(unsigned error) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
