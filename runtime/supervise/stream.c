@@ -25,7 +25,7 @@ bool pin_stream_event(struct pin_stream *stream, const char *type, json_t *field
     if (stream->started_ns == 0)
         stream->started_ns = now;
     uint64_t elapsed_ms = (now - stream->started_ns) / PIN_NS_PER_MS;
-    json_t *line = json_pack("{s:s, s:I, s:I}", "type", type, "seq", (json_int_t)(stream->seq + 1), "t_ms",
+    json_t *line = json_pack("{s:s, s:I, s:I}", "type", type, "seq", (json_int_t)stream->seq + 1, "t_ms",
                              (json_int_t)elapsed_ms);
     bool made = line != NULL && (fields == NULL || json_object_update(line, fields) == 0);
     json_decref(fields);
