@@ -94,10 +94,11 @@ static bool denies(const struct ask *ask, const struct pin_egress_rule *deny) {
 static const char *denials(const struct ask *ask) {
     struct pin_arena *arena = ask->context->arena;
     const char *text = "";
-    for (size_t i = 0; i < ask->rules.deny_count; i++)
-        if (denies(ask, &ask->rules.deny[i]))
-            text = pin_arena_printf(arena, "%s%s%s", text, *text != '\0' ? "," : "",
-                                    pin_policy_item_text(arena, PIN_FIELD_EGRESS_DENY, &ask->rules.deny[i]));
+    for (size_t i = 0; i < ask->rules.deny_count; i++) {
+        const char *item = pin_policy_item_text(arena, PIN_FIELD_EGRESS_DENY, &ask->rules.deny[i]);
+        if (denies(ask, &ask->rules.deny[i]) && strstr(text, item) == NULL) /* one line may be two rules */
+            text = pin_arena_printf(arena, "%s%s%s", text, *text != '\0' ? "," : "", item);
+    }
     return text;
 }
 

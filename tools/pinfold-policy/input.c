@@ -1,0 +1,161 @@
+#include "tools/pinfold-policy/input.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "policy/checks.h"
+#include "policy/policy_read.h"
+#include "policy/site.h"
+#include "runtime/bundle/bundle_ceiling.h"
+#include "runtime/bundle/bundle_read.h"
+#include "runtime/bundle/resolve.h"
+
+static bool apply_site(struct pin_policy *policy, const char *path, struct pin_findings *found) {
+    size_t before = found->count + found->dropped;
+    struct pin_policy *site = pin_site_load(path, found);
+    bool good = found->count + found->dropped == before && pin_site_apply(policy, site, found);
+    pin_policy_free(site);
+    return good;
+}
+
+static bool lists_host_image(const struct pin_policy *policy) {
+    return pin_request_image_rule(policy, "host", NULL) != NULL;
+}
+
+static bool make_host_root(struct pin_arena *arena, const struct pin_policy *policy,
+                           struct pin_rootfs *rootfs) {
+    const struct pin_rootfs_identity identity = {policy->identity.user, policy->identity.group,
+                                                 PIN_DEFAULT_HOSTNAME};
+    struct pin_error ignored = {0}; /* then it isn't known what the root shows */
+    return lists_host_image(policy) && pin_rootfs_host(arena, &identity, rootfs, &ignored);
+}
+
+/* What the bundle asks for takes the policy's place. */
+static bool apply_bundle(struct pin_input *input, const char *directory, struct pin_findings *found) {
+    PIN_ARENA struct pin_arena arena = {0};
+    struct pin_rootfs rootfs = {0};
+    struct pin_bundle *bundle = pin_bundle_read(directory, found);
+    if (bundle == NULL)
+        return false;
+    bool host = make_host_root(&arena, input->policy, &rootfs);
+    struct pin_policy *asked = pin_bundle_as_policy(bundle, input->policy, host ? &rootfs : NULL);
+    pin_bundle_free(bundle);
+    pin_policy_free(input->policy);
+    input->policy = asked;
+    return true;
+}
+
+bool pin_input_load(struct pin_input *input, const char *name, const struct pin_input_options *options,
+                    struct pin_findings *found) {
+    const char *fallback = options->bundle != NULL ? "oci" : "tool";
+    input->policy = pin_policy_load(name != NULL ? name : fallback, found);
+    return input->policy != NULL && apply_site(input->policy, options->site, found) &&
+           (options->bundle == NULL || apply_bundle(input, options->bundle, found)) &&
+           pin_reach_make(&input->reach, input->policy, pin_arch_native(), found);
+}
+
+void pin_input_free(struct pin_input *input) {
+    pin_reach_free(&input->reach);
+    pin_policy_free(input->policy);
+}
+
+const char *pin_input_argument(const struct pin_invocation *invocation, size_t index) {
+    return index < invocation->argument_count ? invocation->arguments[index] : NULL;
+}
+
+char *pin_input_file(const char *path, size_t limit, size_t *size, struct pin_findings *found) {
+    struct pin_error err = {0};
+    bool standard = strcmp(path, "-") == 0;
+    char *text = standard ? pin_read_all(STDIN_FILENO, limit, size, &err)
+                          : pin_read_file_at(AT_FDCWD, path, limit, size, &err);
+    if (text == NULL) {
+        (void)pin_point(&err, "%s", path);
+        pin_find_error(found, &err);
+    }
+    return text;
+}
+
+/* --- what the host image shows --- */
+
+/* Follows the skeleton's own links ("/bin" is "usr/bin"); the rest of a path is the host's affair. */
+static const char *follow(const struct pin_rootfs *rootfs, struct pin_arena *arena, const char *path) {
+    for (size_t i = 0; i < rootfs->entry_count; i++) {
+        const struct pin_rootfs_entry *entry = &rootfs->entries[i];
+        if (entry->kind != PIN_ENTRY_SYMLINK)
+            continue;
+        char *link = pin_arena_printf(arena, "/%s", entry->path);
+        if (!pin_path_beneath(path, link))
+            continue;
+        const char *rest = path + strlen(link), *slash = strrchr(link, '/');
+        if (entry->content[0] == '/')
+            return pin_arena_printf(arena, "%s%s", entry->content, rest);
+        return pin_arena_printf(arena, "%.*s/%s%s", (int)(slash - link), link, entry->content, rest);
+    }
+    return NULL;
+}
+
+static bool shows(const struct pin_rootfs *rootfs, const char *path) {
+    for (size_t i = 0; i < rootfs->bind_count; i++) {
+        const char *target = rootfs->binds[i].target, *inside = path + 1;
+        size_t length = strlen(target);
+        if (strncmp(inside, target, length) != 0 || (inside[length] != '/' && inside[length] != '\0'))
+            continue;
+        PIN_FREE char *host = NULL; /* below a bind it is there if the host has it */
+        return asprintf(&host, "%s%s", rootfs->binds[i].source, inside + length) > 0 &&
+               faccessat(AT_FDCWD, host, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    }
+    for (size_t i = 0; i < rootfs->entry_count; i++)
+        if (strcmp(rootfs->entries[i].path, path + 1) == 0)
+            return true;
+    return strcmp(path, "/") == 0;
+}
+
+#define LINKS_MAX 8
+
+static bool host_shows(const void *context, const char *path) {
+    const struct pin_rootfs *rootfs = context;
+    PIN_ARENA struct pin_arena arena = {0};
+    for (int i = 0; i < LINKS_MAX; i++) {
+        const char *next = follow(rootfs, &arena, path);
+        if (next == NULL)
+            break;
+        path = next;
+    }
+    return shows(rootfs, path);
+}
+
+const struct pin_why_root *pin_input_root(struct pin_input_root *root, const struct pin_policy *policy) {
+    if (!make_host_root(&root->arena, policy, &root->rootfs))
+        return NULL;
+    root->root = (struct pin_why_root){"host", host_shows, &root->rootfs};
+    return &root->root;
+}
+
+/* --- output --- */
+
+/* A full disk or a closed pipe is no good answer. */
+static int finish(int code) {
+    return fflush(stdout) == 0 && ferror(stdout) == 0 ? code : PIN_AUDIT_ERROR;
+}
+
+int pin_output_json(json_t *value, int code) {
+    if (value == NULL)
+        return PIN_AUDIT_ERROR; /* a text that isn't UTF-8: parsers let none through */
+    (void)json_dumpf(value, stdout, JSON_INDENT(2));
+    (void)fputc('\n', stdout);
+    json_decref(value);
+    return finish(code);
+}
+
+int pin_output_text(struct pin_buffer *text, int code) {
+    if (text->size > 0)
+        (void)fwrite(text->data, 1, text->size, stdout);
+    pin_buffer_free(text);
+    return finish(code);
+}
