@@ -49,7 +49,8 @@ static void put(struct writer *out, const void *data, size_t size) {
         out->full = true;
         return;
     }
-    memcpy(out->at, data, size);
+    if (size > 0)
+        memcpy(out->at, data, size);
     out->at += size;
 }
 

@@ -50,7 +50,8 @@ struct pin_egress_event broker_event(const struct broker *broker, enum pin_egres
     };
     memcpy(event.address, to->address, sizeof(event.address));
     size_t size = to->host != NULL ? strnlen(to->host, sizeof(event.name) - 1) : 0;
-    memcpy(event.name, to->host, size);
+    if (size > 0)
+        memcpy(event.name, to->host, size);
     event.name_size = (uint32_t)size;
     return event;
 }

@@ -207,6 +207,11 @@ void conn_tick(struct broker *broker, uint64_t now) {
     }
 }
 
+void conn_end_all(struct broker *broker) {
+    while (broker->conns != NULL)
+        conn_abort(broker->conns);
+}
+
 void conn_judge_again(struct broker *broker) {
     for (struct conn *conn = broker->conns, *following; conn != NULL; conn = following) {
         following = conn->following;

@@ -48,5 +48,7 @@ void conn_refuse(struct conn *conn, enum pin_egress_reason reason);
 
 /* Idle, too old, waiting too long with its first bytes; or waiting for the rate. */
 void conn_tick(struct broker *broker, uint64_t now);
+/* The end of them all, each reported. */
+void conn_end_all(struct broker *broker);
 /* Cuts what the rules now forbid. */
 void conn_judge_again(struct broker *broker);

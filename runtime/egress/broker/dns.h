@@ -8,7 +8,8 @@
 #include "runtime/egress/broker/broker.h"
 #include "runtime/egress/dns_message.h"
 
-/* The answer to one message; 0: none. */
+/* The answer to one message; 0: none. Asked at an address that a rule opens for port 53 it would be no
+ * question to us: dns_sockets.c hands that on. */
 size_t dns_answer(struct broker *broker, const uint8_t *message, size_t size,
                   uint8_t to[PIN_DNS_MESSAGE_MAX]);
 

@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "runtime/egress/broker/dns.h"
+#include "runtime/egress/broker/flows.h"
 
 #define QUESTION_MAX 1024
+#define DNS_PORT 53
 #define ROUND 32
 #define STREAMS_MAX 32
 #define PREFIX 2 /* the length before each message of a stream */
@@ -30,6 +32,33 @@ struct dns_stream {
     uint8_t data[PREFIX + QUESTION_MAX];
     size_t size;
 };
+
+/* Where it was asked. */
+static bool read_asked(struct msghdr *message, uint8_t address[16]) {
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+         header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
+            memcpy(address, CMSG_DATA(header) + offsetof(struct in6_pktinfo, ipi6_addr), 16);
+            return true;
+        }
+        if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
+            memset(address, 0, 10);
+            memset(address + 10, 0xff, 2);
+            memcpy(address + 12, CMSG_DATA(header) + offsetof(struct in_pktinfo, ipi_addr), 4);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A rule may name a resolver: then a question to it is a datagram like any other. */
+static bool is_for_another(struct dns_server *server, struct msghdr *message, const uint8_t *question,
+                           size_t size) {
+    struct flow_ends ends = {.dialled_port = DNS_PORT};
+    return server->broker->flows != NULL && read_asked(message, ends.dialled) &&
+           flows_read_client(message->msg_name, &ends) && flows_are_allowed(server->broker, &ends) &&
+           flows_take(server->broker, &ends, question, size);
+}
 
 /* The answer leaves from the address that was asked: the packet information that came goes back. */
 static void answer_datagram(struct dns_server *server, struct msghdr *message, const uint8_t *question,
@@ -67,7 +96,8 @@ static void udp_ready(struct watch *watch, uint32_t events) {
         ssize_t size = recvmsg(watch->fd, &message, MSG_DONTWAIT);
         if (size < 0)
             return;
-        if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0)
+        if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 &&
+            !is_for_another(server, &message, question, (size_t)size))
             answer_datagram(server, &message, question, (size_t)size);
     }
 }

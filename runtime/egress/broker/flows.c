@@ -1,19 +1,354 @@
 #include "runtime/egress/broker/flows.h"
 
-bool flows_serve(struct broker *broker, int udp, int raw4, int raw6) {
-    (void)broker;
-    (void)udp;
-    (void)raw4;
-    (void)raw6;
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <linux/in6.h>
+
+#include "base/units.h"
+#include "policy/egress_rule.h"
+#include "runtime/egress/broker/dial.h"
+#include "runtime/egress/udp_packet.h"
+
+#define FLOWS_MAX 256
+#define ROUND 32
+#define IDLE_NS (30 * PIN_NS_PER_S)
+
+struct flow {
+    struct grave grave;
+    struct broker *broker;
+    struct flow *following, **link;
+    struct flow_ends ends;
+    struct watch watch; /* the connected socket; -1: not yet */
+    struct question question;
+    struct pin_destination to;
+    struct pin_verdict verdict;
+    uint8_t *waiting; /* the first datagram, until there is a socket */
+    size_t waiting_size;
+    uint64_t id, bytes_out, bytes_in, started_ns, active_ns;
+    bool is_open;
+};
+
+struct flows {
+    struct watch watch;
+    struct broker *broker;
+    int raw4, raw6;
+    struct flow *first;
+    size_t count;
+};
+
+static void report(const struct flow *flow, enum pin_egress_event_kind kind, enum pin_egress_reason reason,
+                   int os_errno) {
+    struct pin_verdict verdict = {.reason = reason, .rule = flow->verdict.rule};
+    struct pin_egress_event event = broker_event(flow->broker, kind, &flow->to, &verdict);
+    uint64_t now = now_ns();
+    event.os_errno = os_errno;
+    event.id = flow->id;
+    event.bytes_out = flow->bytes_out;
+    event.bytes_in = flow->bytes_in;
+    event.duration_ns = now - flow->started_ns;
+    report_event(&flow->broker->report, &event, now);
+}
+
+static void release(struct grave *grave) {
+    struct flow *flow = container_of(grave, struct flow, grave);
+    free(flow->waiting);
+    free(flow);
+}
+
+static void close_flow(struct flow *flow) {
+    if (flow->link == NULL)
+        return;
+    *flow->link = flow->following;
+    if (flow->following != NULL)
+        flow->following->link = flow->link;
+    flow->link = NULL;
+    flow->broker->flows->count--;
+    resolver_forget(&flow->question);
+    poll_close(&flow->broker->poll, &flow->watch);
+    if (flow->is_open)
+        report(flow, PIN_EGRESS_EVENT_CLOSE, PIN_EGRESS_ALLOWED, 0);
+    poll_bury(&flow->broker->poll, &flow->grave, release);
+}
+
+static void send_out(struct flow *flow, const uint8_t *data, size_t size) {
+    flow->active_ns = now_ns();
+    if (send(flow->watch.fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)size)
+        return; /* lost, as a datagram may be */
+    flow->bytes_out += size;
+    flow->broker->bytes_out += size;
+}
+
+/* As if the destination itself had sent it. */
+static void send_back(struct flow *flow, uint8_t *data, size_t size) {
+    struct pin_udp_end from = {.port = flow->ends.dialled_port}, to = {.port = flow->ends.client_port};
+    memcpy(from.address, flow->ends.dialled, sizeof(from.address));
+    memcpy(to.address, flow->ends.client, sizeof(to.address));
+    struct sockaddr_storage place;
+    bool four = pin_address_is_ipv4(to.address);
+    unsigned place_size = dial_sockaddr(&place, to.address, 0); /* a raw socket takes no port */
+    size_t head = pin_udp_packet_head(&from, &to, data, size);
+    int raw = four ? flow->broker->flows->raw4 : flow->broker->flows->raw6;
+    (void)sendto(raw, data - head, head + size, MSG_DONTWAIT, (const struct sockaddr *)&place, place_size);
+    flow->bytes_in += size;
+    flow->broker->bytes_in += size;
+}
+
+static void flow_ready(struct watch *watch, uint32_t events) {
+    (void)events;
+    struct flow *flow = container_of(watch, struct flow, watch);
+    uint8_t *data = flow->broker->buffer + PIN_UDP_HEADERS_MAX;
+    for (int i = 0; i < ROUND; i++) {
+        ssize_t size = recv(watch->fd, data, PIN_UDP_DATA_MAX, MSG_DONTWAIT);
+        if (size < 0 && errno == EAGAIN)
+            return;
+        if (size < 0) { /* nobody is there: a new datagram would make a new flow */
+            close_flow(flow);
+            return;
+        }
+        flow->active_ns = now_ns();
+        send_back(flow, data, (size_t)size);
+    }
+}
+
+/* The first address that can be connected to; the checked one is the dialled one. */
+static bool connect_flow(struct flow *flow, uint8_t candidates[][16], const struct pin_verdict *verdicts,
+                         size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct sockaddr_storage to;
+        unsigned size = dial_sockaddr(&to, candidates[i], flow->to.port);
+        int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        flow->watch.fd = fd;
+        if (fd >= 0 && connect(fd, (const struct sockaddr *)&to, size) == 0 &&
+            poll_want(&flow->broker->poll, &flow->watch, EPOLLIN)) {
+            memcpy(flow->to.address, candidates[i], sizeof(flow->to.address));
+            flow->verdict = verdicts[i];
+            return true;
+        }
+        int cause = errno;
+        poll_close(&flow->broker->poll, &flow->watch);
+        errno = cause;
+    }
+    return false;
+}
+
+static void resolved(struct question *question, uint8_t (*addresses)[16], size_t count, int os_errno) {
+    struct flow *flow = container_of(question, struct flow, question);
+    uint8_t candidates[RESOLVER_ADDRESSES_MAX][16];
+    struct pin_verdict verdicts[RESOLVER_ADDRESSES_MAX], refused = {.reason = PIN_EGRESS_NOT_RESOLVED};
+    if (count == 0) {
+        report(flow, PIN_EGRESS_EVENT_FAIL, PIN_EGRESS_NOT_RESOLVED, os_errno);
+        close_flow(flow);
+        return;
+    }
+    size_t kept = dial_screen(flow->broker, &flow->to, addresses, count, candidates, verdicts, &refused);
+    if (kept == 0) {
+        memcpy(flow->to.address, candidates[0], sizeof(flow->to.address));
+        report(flow, PIN_EGRESS_EVENT_REFUSE, refused.reason, 0);
+        close_flow(flow);
+        return;
+    }
+    if (!connect_flow(flow, candidates, verdicts, kept)) {
+        report(flow, PIN_EGRESS_EVENT_FAIL, PIN_EGRESS_ALLOWED, errno);
+        close_flow(flow);
+        return;
+    }
+    flow->is_open = true;
+    report(flow, PIN_EGRESS_EVENT_CONNECT, PIN_EGRESS_ALLOWED, 0);
+    send_out(flow, flow->waiting, flow->waiting_size);
+    free(flow->waiting);
+    flow->waiting = NULL;
+}
+
+static bool read_destination(const struct broker *broker, const struct flow_ends *ends,
+                             struct pin_destination *to) {
+    struct sockaddr_storage dialled;
+    (void)dial_sockaddr(&dialled, ends->dialled, ends->dialled_port);
+    *to = (struct pin_destination){.protocol = PIN_PROTOCOL_UDP};
+    return broker_destination(broker, &dialled, to);
+}
+
+bool flows_are_allowed(const struct broker *broker, const struct flow_ends *ends) {
+    struct pin_destination to;
+    return read_destination(broker, ends, &to) && pin_egress_judge(&broker->rules, &to).allowed;
+}
+
+static struct flow *new_flow(struct broker *broker, const struct flow_ends *ends,
+                             const struct pin_destination *to, const struct pin_verdict *verdict,
+                             const uint8_t *data, size_t size) {
+    struct flows *flows = broker->flows;
+    struct flow *flow = calloc(1, sizeof(*flow));
+    uint8_t *waiting = malloc(size > 0 ? size : 1);
+    if (flow == NULL || waiting == NULL) {
+        free(flow);
+        free(waiting);
+        return NULL;
+    }
+    memcpy(waiting, data, size);
+    *flow = (struct flow){
+        .broker = broker,
+        .ends = *ends,
+        .watch = {.fd = -1, .ready = flow_ready},
+        .question = {.answered = resolved       },
+        .to = *to,
+        .verdict = *verdict,
+        .waiting = waiting,
+        .waiting_size = size,
+        .id = ++broker->next_id,
+        .started_ns = now_ns()
+    };
+    flow->active_ns = flow->started_ns;
+    flow->following = flows->first;
+    flow->link = &flows->first;
+    if (flow->following != NULL)
+        flow->following->link = &flow->following;
+    flows->first = flow;
+    flows->count++;
+    return flow;
+}
+
+static void begin_flow(struct broker *broker, const struct flow_ends *ends, const uint8_t *data,
+                       size_t size) {
+    struct pin_destination to;
+    struct pin_verdict verdict = {.reason = PIN_EGRESS_NOT_LISTED};
+    if (read_destination(broker, ends, &to))
+        verdict = pin_egress_judge(&broker->rules, &to);
+    bool within = broker->flows->count < FLOWS_MAX &&
+                  (broker->limits.bytes_out == 0 || broker->bytes_out < broker->limits.bytes_out);
+    if (verdict.allowed && !within)
+        verdict = (struct pin_verdict){.reason = PIN_EGRESS_BUDGET, .rule = verdict.rule};
+    struct flow *flow = verdict.allowed ? new_flow(broker, ends, &to, &verdict, data, size) : NULL;
+    if (flow == NULL) {
+        broker_refuse(broker, &to, &verdict);
+        return;
+    }
+    uint8_t own[1][16];
+    memcpy(own[0], to.address, sizeof(own[0]));
+    if (to.host != NULL)
+        resolver_ask(broker->resolver, to.host, &flow->question);
+    else
+        resolved(&flow->question, own, 1, 0);
+}
+
+bool flows_take(struct broker *broker, const struct flow_ends *ends, const uint8_t *data, size_t size) {
+    struct flow *flow = broker->flows->first;
+    while (flow != NULL && memcmp(&flow->ends, ends, sizeof(*ends)) != 0)
+        flow = flow->following;
+    if (flow == NULL)
+        begin_flow(broker, ends, data, size);
+    else if (flow->is_open)
+        send_out(flow, data, size); /* while the name is being resolved only the first one is kept */
     return true;
 }
+
+bool flows_read_client(const struct sockaddr_storage *from, struct flow_ends *ends) {
+    const struct sockaddr_in *four = (const void *)from;
+    const struct sockaddr_in6 *six = (const void *)from;
+    ends->client_port = ntohs(four->sin_port); /* at the same place in both */
+    if (from->ss_family == AF_INET6) {
+        memcpy(ends->client, &six->sin6_addr, 16);
+        return true;
+    }
+    memset(ends->client, 0, 10);
+    memset(ends->client + 10, 0xff, 2);
+    memcpy(ends->client + 12, &four->sin_addr, 4);
+    return from->ss_family == AF_INET;
+}
+
+static bool read_ends(struct msghdr *message, struct flow_ends *ends) {
+    struct flow_ends dialled = {.client_port = 0};
+    struct sockaddr_storage place;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+         header = CMSG_NXTHDR(message, header)) {
+        bool four = header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_ORIGDSTADDR;
+        bool six = header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_ORIGDSTADDR;
+        if (!four && !six)
+            continue;
+        memset(&place, 0, sizeof(place));
+        memcpy(&place, CMSG_DATA(header), four ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+        place.ss_family = four ? AF_INET : AF_INET6;
+        if (!flows_read_client(&place, &dialled) || !flows_read_client(message->msg_name, ends))
+            return false;
+        memcpy(ends->dialled, dialled.client, sizeof(ends->dialled));
+        ends->dialled_port = dialled.client_port;
+        return true;
+    }
+    return false;
+}
+
+static void udp_ready(struct watch *watch, uint32_t events) {
+    (void)events;
+    struct flows *flows = container_of(watch, struct flows, watch);
+    struct broker *broker = flows->broker;
+    for (int i = 0; i < ROUND; i++) {
+        struct sockaddr_storage from;
+        _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct sockaddr_in6)) * 2];
+        struct flow_ends ends = {.client_port = 0};
+        struct iovec data = {broker->buffer, PIN_UDP_DATA_MAX};
+        struct msghdr message = {.msg_name = &from,
+                                 .msg_namelen = sizeof(from),
+                                 .msg_iov = &data,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control,
+                                 .msg_controllen = sizeof(control)};
+        ssize_t size = recvmsg(watch->fd, &message, MSG_DONTWAIT);
+        if (size < 0)
+            return;
+        if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 && read_ends(&message, &ends))
+            (void)flows_take(broker, &ends, broker->buffer, (size_t)size);
+    }
+}
+
+bool flows_serve(struct broker *broker, int udp, int raw4, int raw6) {
+    if (udp < 0)
+        return true;
+    struct flows *flows = calloc(1, sizeof(*flows)); /* lives as long as the process */
+    if (flows == NULL)
+        return false;
+    *flows = (struct flows){
+        .watch = {.fd = udp, .ready = udp_ready},
+          .broker = broker, .raw4 = raw4, .raw6 = raw6
+    };
+    broker->flows = flows;
+    return poll_want(&broker->poll, &flows->watch, EPOLLIN);
+}
+
 bool flows_are_open(const struct broker *broker) {
-    return broker->flows != 0;
+    return broker->flows != NULL && broker->flows->first != NULL;
 }
+
+void flows_end_all(struct broker *broker) {
+    while (flows_are_open(broker))
+        close_flow(broker->flows->first);
+}
+
 void flows_tick(struct broker *broker, uint64_t now) {
-    (void)broker;
-    (void)now;
+    uint64_t most =
+        broker->limits.idle_ns != 0 && broker->limits.idle_ns < IDLE_NS ? broker->limits.idle_ns : IDLE_NS;
+    struct flow *flow = broker->flows != NULL ? broker->flows->first : NULL;
+    for (struct flow *following; flow != NULL; flow = following) {
+        following = flow->following;
+        bool late = broker->limits.lifetime_ns != 0 && now - flow->started_ns > broker->limits.lifetime_ns;
+        if (late || now - flow->active_ns > most)
+            close_flow(flow);
+    }
 }
+
 void flows_judge_again(struct broker *broker) {
-    (void)broker;
+    struct flow *flow = broker->flows != NULL ? broker->flows->first : NULL;
+    for (struct flow *following; flow != NULL; flow = following) {
+        following = flow->following;
+        flow->verdict = !flow->is_open || flow->to.host == NULL
+                            ? pin_egress_judge(&broker->rules, &flow->to)
+                            : pin_egress_judge_resolved(&broker->rules, &flow->to);
+        if (!flow->verdict.allowed)
+            report(flow, PIN_EGRESS_EVENT_REFUSE, flow->verdict.reason, 0);
+        if (!flow->verdict.allowed || !flow->is_open)
+            close_flow(flow); /* one under way is made anew by the next datagram, by the new rules */
+    }
 }

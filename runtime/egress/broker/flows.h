@@ -8,9 +8,21 @@
 
 #include "runtime/egress/broker/broker.h"
 
+struct flow_ends {
+    uint8_t client[16], dialled[16]; /* IPv4 mapped */
+    uint16_t client_port, dialled_port;
+};
+
 /* -1: absent; without `udp` none are served. */
 bool flows_serve(struct broker *broker, int udp, int raw4, int raw6);
-/* A datagram to port 53 of a destination that a rule names is no question to us. True: it was taken. */
 bool flows_are_open(const struct broker *broker);
+/* The end of them all, each reported. */
+void flows_end_all(struct broker *broker);
 void flows_tick(struct broker *broker, uint64_t now);
 void flows_judge_again(struct broker *broker);
+
+/* For a datagram that came in by another socket. */
+bool flows_read_client(const struct sockaddr_storage *from, struct flow_ends *ends);
+bool flows_are_allowed(const struct broker *broker, const struct flow_ends *ends);
+/* True: it was taken, or refused and reported. */
+bool flows_take(struct broker *broker, const struct flow_ends *ends, const uint8_t *data, size_t size);

@@ -100,6 +100,8 @@ static void run(struct broker *broker, struct listener *listener) {
     uint64_t last_ns = 0;
     while (!broker->ended && poll_round(&broker->poll, next_timeout(broker)))
         tick(broker, listener, &last_ns);
+    conn_end_all(broker);
+    flows_end_all(broker);
     report_flush(&broker->report);
 }
 
