@@ -121,7 +121,7 @@ static void say_files(const struct writer *writer) {
         const struct pin_mount_rule *mount = &policy->filesystem.mounts[i];
         struct pin_path_fate fate = pin_path_judge(policy, mount->target);
         say(writer, PIN_EXPLAIN_FILES, PIN_EXPLAIN_CAN, &mount->place, "It can read %s%s of the host, at %s.",
-            mount->source, pin_path_writable(&fate) ? ", and change what is in it," : "", mount->target);
+            pin_path_writable(&fate) ? "and change " : "", mount->source, mount->target);
     }
     say(writer, PIN_EXPLAIN_FILES, PIN_EXPLAIN_CANNOT, NULL,
         "It can't see other processes' files: /proc shows the sandbox's own, /dev a few harmless nodes.");
@@ -250,26 +250,27 @@ static void say_resources(const struct writer *writer) {
         enum pin_field field;
         const char *what;
     } rows[] = {
-        {PIN_FIELD_MEMORY,    "memory"                             },
-        {PIN_FIELD_SWAP,      "swap space"                         },
-        {PIN_FIELD_CPUS,      "processors"                         },
-        {PIN_FIELD_PIDS,      "processes and threads"              },
-        {PIN_FIELD_FILES,     "open files a process"               },
-        {PIN_FIELD_WALL_TIME, "time"                               },
-        {PIN_FIELD_CPU_TIME,  "processor time"                     },
-        {PIN_FIELD_STDOUT,    "standard output"                    },
-        {PIN_FIELD_STDERR,    "standard error"                     },
-        {PIN_FIELD_CORE,      "core file"                          },
-        {PIN_FIELD_GRACE,     "time to end in, before it is killed"},
+        {PIN_FIELD_MEMORY,    "Memory"                            },
+        {PIN_FIELD_SWAP,      "Swap space"                        },
+        {PIN_FIELD_CPUS,      "Processors"                        },
+        {PIN_FIELD_PIDS,      "Processes and threads"             },
+        {PIN_FIELD_FILES,     "Open files of a process"           },
+        {PIN_FIELD_WALL_TIME, "Time"                              },
+        {PIN_FIELD_CPU_TIME,  "Processor time"                    },
+        {PIN_FIELD_STDOUT,    "Standard output"                   },
+        {PIN_FIELD_STDERR,    "Standard error"                    },
+        {PIN_FIELD_CORE,      "A core file"                       },
+        {PIN_FIELD_GRACE,     "Time to end in before it is killed"},
     };
     for (size_t i = 0; i < PIN_COUNT(rows); i++) {
         const char *most = value(writer, rows[i].field);
+        bool none = strcmp(most, "0") == 0;
         if (strcmp(most, "unlimited") == 0)
             say(writer, PIN_EXPLAIN_RESOURCES, PIN_EXPLAIN_CAN, at(writer, rows[i].field),
-                "Without limit: %s.", rows[i].what);
+                "%s: without limit.", rows[i].what);
         else
-            say(writer, PIN_EXPLAIN_RESOURCES, PIN_EXPLAIN_LIMIT, at(writer, rows[i].field),
-                "At most %s: %s.", most, rows[i].what);
+            say(writer, PIN_EXPLAIN_RESOURCES, PIN_EXPLAIN_LIMIT, at(writer, rows[i].field), "%s: %s%s.",
+                rows[i].what, none ? "none" : "at most ", none ? "" : most);
     }
 }
 

@@ -21,10 +21,15 @@ static const char *class_of(unsigned openings, unsigned many) {
     return openings == 0 ? "shut" : openings < many ? "part" : "open";
 }
 
+/* More than one host. */
+static bool is_broad(const struct pin_egress_rule *rule) {
+    return rule->host == NULL ? rule->prefix < 128 : rule->host[0] == '*';
+}
+
 static void layer_network(const struct pin_policy *policy, struct layer *layer) {
     size_t broad = 0, count = policy->network.egress_count;
     for (size_t i = 0; i < count; i++)
-        broad += policy->network.egress[i].host == NULL || policy->network.egress[i].host[0] == '*';
+        broad += is_broad(&policy->network.egress[i]);
     layer->name = "Network";
     layer->class = class_of(count > 0 ? 1 + (unsigned)broad : 0, 2);
     if (count == 0)
@@ -130,20 +135,15 @@ void pin_explain_wall(struct pin_buffer *to, const struct pin_reach *reach) {
 #define ROWS_MAX 24
 #define ROW_HEIGHT 32
 
-static const char *way_class(const struct pin_egress_rule *rule) {
-    bool wide = rule->host == NULL ? rule->prefix < 128 : rule->host[0] == '*';
-    return wide ? "way wide" : "way";
-}
-
 static void draw_rule(struct pin_buffer *to, const struct pin_egress_rule *rule, size_t row, int height) {
     PIN_ARENA struct pin_arena arena = {0};
     int y = 12 + (int)row * ROW_HEIGHT;
-    bool wide = rule->host == NULL ? rule->prefix < 128 : rule->host[0] == '*';
+    bool wide = is_broad(rule);
     pin_buffer_printf(
         to,
         "<path class=\"%s\" d=\"M340 %d C 400 %d, 400 %d, 450 %d\"/><rect class=\"%s\" x=\"450\" "
         "y=\"%d\" width=\"400\" height=\"26\" rx=\"6\"/><text x=\"462\" y=\"%d\">",
-        way_class(rule), height / 2, height / 2, y + 13, y + 13, wide ? "open" : "part", y, y + 18);
+        wide ? "way wide" : "way", height / 2, height / 2, y + 13, y + 13, wide ? "open" : "part", y, y + 18);
     const char *text = pin_why_egress_text(&arena, rule);
     size_t length = strlen(text);
     pin_html_text(to, length <= 52 ? text : pin_arena_printf(&arena, "%.24s…%s", text, text + length - 26));
@@ -166,11 +166,12 @@ static void draw_boxes(struct pin_buffer *to, int height, bool shut) {
 static void list_rules(struct pin_buffer *to, const struct pin_policy *policy) {
     PIN_ARENA struct pin_arena arena = {0};
     char place[PIN_PLACE_TEXT];
-    pin_buffer_printf(to,
-                      "<details><summary>All %zu rules</summary><div class=\"scroll\"><table><thead><tr>"
-                      "<th scope=\"col\">Rule</th><th scope=\"col\">Destination</th><th scope=\"col\">Place"
-                      "</th></tr></thead><tbody>",
-                      policy->network.egress_count + policy->network.deny_count);
+    pin_buffer_printf(
+        to,
+        "<details><summary class=\"plain\">All %zu rules</summary><div class=\"scroll\"><table><thead><tr>"
+        "<th scope=\"col\">Rule</th><th scope=\"col\">Destination</th><th scope=\"col\">Place"
+        "</th></tr></thead><tbody>",
+        policy->network.egress_count + policy->network.deny_count);
     for (size_t i = 0; i < policy->network.egress_count + policy->network.deny_count; i++) {
         bool deny = i >= policy->network.egress_count;
         const struct pin_egress_rule *rule =

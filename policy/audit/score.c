@@ -189,7 +189,7 @@ static void tally_identity(const struct tally *tally) {
     if (policy->identity.ids > 1)
         sum += weight(tally, PIN_WEIGHT_IDS);
     set_part(tally, PIN_SCORE_IDENTITY, sum, 100,
-             pin_arena_printf(&tally->score->arena, "user %u of %u ids%s", policy->identity.user,
+             pin_arena_printf(&tally->score->arena, "user %u, ids: %u%s", policy->identity.user,
                               policy->identity.ids, policy->privileged ? ", privileged" : ""));
 }
 
@@ -217,13 +217,13 @@ static void tally_egress(const struct tally *tally) {
         sum += target_weight(tally, &policy->network.egress[i]) +
                ports_weight(tally, &policy->network.egress[i]);
     set_part(tally, PIN_SCORE_EGRESS, sum, 100,
-             pin_arena_printf(&tally->score->arena, "%zu rules", policy->network.egress_count));
+             pin_arena_printf(&tally->score->arena, "rules: %zu", policy->network.egress_count));
 }
 
 static void tally_secrets(const struct tally *tally) {
     size_t count = tally->policy->secrets.count;
     set_part(tally, PIN_SCORE_SECRETS, (double)count * weight(tally, PIN_WEIGHT_SECRET), 100,
-             pin_arena_printf(&tally->score->arena, "%zu secrets", count));
+             pin_arena_printf(&tally->score->arena, "secrets: %zu", count));
 }
 
 static void tally_limits(const struct tally *tally) {
@@ -243,7 +243,7 @@ static void tally_limits(const struct tally *tally) {
     set_part(tally, PIN_SCORE_LIMITS,
              lacking * weight(tally, PIN_WEIGHT_NO_LIMIT) + optional * weight(tally, PIN_WEIGHT_OPTIONAL),
              100,
-             pin_arena_printf(&tally->score->arena, "%u limits missing, %u protections optional", lacking,
+             pin_arena_printf(&tally->score->arena, "limits missing: %u, protections optional: %u", lacking,
                               optional));
 }
 
