@@ -1,0 +1,143 @@
+#include "images/image_user.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/units.h"
+
+#define FILE_MAX (1024u * 1024) /* bytes */
+#define NAME_MAX_BYTES 256
+
+enum layer_has { LAYER_HAS, LAYER_HASNT, LAYER_HIDES };
+
+/* An opaque directory, or a whiteout, hides what the layers below have. */
+static enum layer_has look(int root, const char *name, int *file) {
+    struct stat st;
+    struct pin_error ignored = {0};
+    char opaque;
+    PIN_CLOSE int etc = pin_open_beneath(root, "etc", O_RDONLY | O_DIRECTORY, 0, &ignored);
+    if (etc < 0)
+        return fstatat(root, "etc", &st, AT_SYMLINK_NOFOLLOW) == 0 ? LAYER_HIDES : LAYER_HASNT;
+    if (fstatat(etc, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return fgetxattr(etc, "user.overlay.opaque", &opaque, 1) == 1 ? LAYER_HIDES : LAYER_HASNT;
+    if (!S_ISREG(st.st_mode))
+        return LAYER_HIDES;
+    *file = openat(etc, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    return *file >= 0 && fstat(*file, &st) == 0 && S_ISREG(st.st_mode) ? LAYER_HAS : LAYER_HIDES;
+}
+
+static int open_root(const struct pin_rootfs *rootfs, size_t layer) {
+    const char *path = rootfs->kind == PIN_ROOTFS_LAYERS ? rootfs->layers[layer] : rootfs->directory;
+    return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* The text of etc/NAME; NULL: the image has none. */
+static char *read_database(const struct pin_rootfs *rootfs, const char *name) {
+    size_t layers = rootfs->kind == PIN_ROOTFS_LAYERS ? rootfs->layer_count : 1;
+    for (size_t i = layers; i > 0; i--) {
+        PIN_CLOSE int root = open_root(rootfs, i - 1), file = -1;
+        enum layer_has has = root < 0 ? LAYER_HIDES : look(root, name, &file);
+        struct pin_error ignored = {0}; /* a file too large to read knows nobody */
+        size_t size;
+        if (has == LAYER_HAS)
+            return pin_read_all(file, FILE_MAX, &size, &ignored);
+        if (has == LAYER_HIDES)
+            return NULL;
+    }
+    return NULL;
+}
+
+/* The field of a line, counted from 0, cut at ':' or the line's end. */
+static bool field(const char *line, unsigned number, char to[NAME_MAX_BYTES]) {
+    for (; number > 0; number--) {
+        line += strcspn(line, ":\n");
+        if (*line != ':')
+            return false;
+        line++;
+    }
+    size_t size = strcspn(line, ":\n");
+    if (size >= NAME_MAX_BYTES)
+        return false;
+    memcpy(to, line, size);
+    to[size] = '\0';
+    return true;
+}
+
+static bool parse_id(const char *text, uint32_t *id) {
+    uint64_t value;
+    if (!pin_parse_u64(text, &value) || value >= UINT32_MAX)
+        return false;
+    *id = (uint32_t)value;
+    return true;
+}
+
+/* The line whose field `key` is `value`, or NULL. */
+static const char *find_line(const char *text, unsigned key, const char *value) {
+    char found[NAME_MAX_BYTES];
+    for (const char *line = text; line != NULL && *line != '\0';) {
+        if (field(line, key, found) && strcmp(found, value) == 0)
+            return line;
+        line = strchr(line, '\n');
+        line = line == NULL ? NULL : line + 1;
+    }
+    return NULL;
+}
+
+static bool id_in(const char *line, unsigned number, uint32_t *id) {
+    char text[NAME_MAX_BYTES];
+    return line != NULL && field(line, number, text) && parse_id(text, id);
+}
+
+static bool find_user(const struct pin_rootfs *rootfs, const char *user, uint32_t *uid, uint32_t *gid,
+                      struct pin_error *err) {
+    PIN_FREE char *passwd = read_database(rootfs, "passwd");
+    bool number = parse_id(user, uid);
+    const char *line = find_line(passwd, number ? 2 : 0, user);
+    if (!number && !id_in(line, 2, uid)) {
+        (void)pin_fail(err, PIN_ERROR_NOT_FOUND,
+                       "the image runs as '%.60s', whom its etc/passwd doesn't have", user);
+        return pin_hint(err, "name a user by its number in the request or the policy");
+    }
+    if (!id_in(line, 3, gid))
+        *gid = 0;
+    return true;
+}
+
+static bool find_group(const struct pin_rootfs *rootfs, const char *group, uint32_t *gid,
+                       struct pin_error *err) {
+    if (parse_id(group, gid))
+        return true;
+    PIN_FREE char *database = read_database(rootfs, "group");
+    if (id_in(find_line(database, 0, group), 2, gid))
+        return true;
+    (void)pin_fail(err, PIN_ERROR_NOT_FOUND,
+                   "the image runs in group '%.60s', which its etc/group doesn't have", group);
+    return pin_hint(err, "name a group by its number in the request or the policy");
+}
+
+bool pin_image_user(const struct pin_rootfs *rootfs, const char *user, uint32_t *uid, uint32_t *gid,
+                    struct pin_error *err) {
+    char name[NAME_MAX_BYTES];
+    const char *colon = strchr(user, ':');
+    size_t size = colon == NULL ? strlen(user) : (size_t)(colon - user);
+    uint32_t found_uid, found_gid;
+    if (size >= sizeof(name) || strpbrk(user, "\n") != NULL || (size == 0 && user[0] != '\0') ||
+        (colon != NULL && (colon[1] == '\0' || strchr(colon + 1, ':') != NULL)))
+        return pin_fail(err, PIN_ERROR_INVALID, "the image's user isn't 'user' or 'user:group'");
+    memcpy(name, user, size);
+    name[size] = '\0';
+    if (!find_user(rootfs, size == 0 ? "0" : name, &found_uid, &found_gid, err))
+        return false;
+    if (colon != NULL && !find_group(rootfs, colon + 1, &found_gid, err))
+        return false;
+    *uid = found_uid;
+    *gid = found_gid;
+    return true;
+}

@@ -1,0 +1,6 @@
+pkg_check_modules(LIBARCHIVE_FUZZ REQUIRED IMPORTED_TARGET libarchive)
+pin_fuzz_target(fuzz_image_documents LIBRARIES pin_image_store MAX_LEN 8192)
+pin_fuzz_target(fuzz_image_record LIBRARIES pin_images MAX_LEN 8192)
+pin_fuzz_target(fuzz_image_name LIBRARIES pin_images MAX_LEN 512)
+pin_fuzz_target(fuzz_image_layer LIBRARIES pin_image_store PkgConfig::LIBARCHIVE_FUZZ RUNS 10000 MAX_LEN 8192)
+pin_fuzz_target(fuzz_image_layer_path LIBRARIES pin_image_store MAX_LEN 6000)
