@@ -203,7 +203,7 @@ const char *const *pin_inside_steps(void) {
 
 _Noreturn void pin_inside_run(const struct pin_inside *inside) {
     struct state state = {
-        .inside = inside, .mounts = {-1, -1, -1, -1},
+        .inside = inside, .mounts = {-1, -1, -1},
              .null = -1
     };
     struct pin_error err = {0};

@@ -171,19 +171,28 @@ static bool mount_filesystem(const struct pin_plan *plan, const struct pin_op *o
     return target >= 0 && pin_mounts_attach(fs, target, err);
 }
 
-/* What masks a path is opened by us and checked: a root file system may bring a /dev/null of its own. */
-static bool open_masks(struct pin_mounts *mounts, struct pin_error *err) {
-    static const char *const options[] = {"size", "4k", "mode", "0555", "nr_inodes", "1"};
+/* What masks a file is opened by us and checked: a root file system may bring a /dev/null of its own. */
+static bool open_null(struct pin_mounts *mounts, struct pin_error *err) {
     struct stat st;
     mounts->null = open("/dev/null", O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (mounts->null < 0 || fstat(mounts->null, &st) != 0)
         return pin_fail_errno(err, "open '/dev/null'");
     if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3))
         return pin_fail(err, PIN_ERROR_REFUSED, "the host's /dev/null is not the null device");
-    mounts->empty =
-        pin_mounts_new("tmpfs", options, 3,
-                       MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, err);
-    return mounts->empty >= 0;
+    return true;
+}
+
+/* Each directory gets an empty tmpfs of its own: before Linux 6.15 a detached mount can't be copied. */
+static int make_mask(const struct pin_mounts *mounts, mode_t mode, struct pin_error *err) {
+    static const char *const options[] = {"size", "4k", "mode", "0555", "nr_inodes", "1"};
+    if (S_ISDIR(mode))
+        return pin_mounts_new("tmpfs", options, 3,
+                              MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+                              err);
+    int tree = open_tree(mounts->null, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (tree < 0)
+        (void)pin_fail_errno(err, "copy the mount of '/dev/null'");
+    return tree;
 }
 
 /* True with *target -1: there is nothing here to hide. */
@@ -205,11 +214,8 @@ static bool mask_path(const struct pin_op *op, const struct pin_mounts *mounts, 
         return true;
     if (fstat(target, &st) != 0)
         return pin_fail_errno(err, "look at '/%s'", op->target);
-    int with = S_ISDIR(st.st_mode) ? mounts->empty : mounts->null;
-    PIN_CLOSE int tree = open_tree(with, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (tree < 0)
-        return pin_fail_errno(err, "mask '/%s'", op->target);
-    return pin_mounts_attach(tree, target, err);
+    PIN_CLOSE int tree = make_mask(mounts, st.st_mode, err);
+    return tree >= 0 && pin_mounts_attach(tree, target, err);
 }
 
 static bool make_read_only(const struct pin_op *op, const struct pin_mounts *mounts, struct pin_error *err) {
@@ -280,7 +286,7 @@ static bool make_root(const struct pin_plan *plan, struct pin_host_sources *sour
 
 bool pin_mounts_make(const struct pin_plan *plan, struct pin_host_sources *sources, struct pin_mounts *mounts,
                      struct pin_error *err) {
-    if (!open_masks(mounts, err) || !make_root(plan, sources, mounts, err))
+    if (!open_null(mounts, err) || !make_root(plan, sources, mounts, err))
         return false;
     for (size_t i = 0; i < plan->op_count; i++)
         if (!apply_op(plan, i, sources, mounts, err))

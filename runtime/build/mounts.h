@@ -12,7 +12,6 @@
 struct pin_mounts {
     int root;    /* the new root's mount, attached over the old one */
     int null;    /* the host's /dev/null, proven: what masks files */
-    int empty;   /* an empty read-only tmpfs: what masks directories */
     int changes; /* the upper directory of a copy-on-write workspace; -1: none */
 };
 
