@@ -47,7 +47,7 @@ static void load_or_exit(const struct pin_program *program) {
 }
 
 static int wait_for(pid_t child) {
-    int status;
+    int status = 0;
     assert_true(child > 0 && waitpid(child, &status, 0) == child);
     return status;
 }

@@ -66,12 +66,10 @@ static bool leaf_is_right(void *self, uint32_t returned, const struct pin_bpf_pa
     return said || returned == claim->otherwise;
 }
 
-bool pin_prove_call(const struct sock_filter *code, const struct pin_claim *claim,
-                    struct pin_bpf_path *path) {
+bool pin_prove_call(const struct sock_filter *code, struct pin_claim *claim, struct pin_bpf_path *path) {
     pin_bpf_path_know(path, PIN_BPF_WORD_NR, claim->number);
     pin_bpf_path_know(path, PIN_BPF_WORD_ARCH, claim->audit_arch);
-    struct pin_claim *self = (void *)(uintptr_t)claim; /* the leaf takes it as const again */
-    bool proved = pin_bpf_explore(code, path, leaf_is_right, self);
+    bool proved = pin_bpf_explore(code, path, leaf_is_right, claim);
     path->known[PIN_BPF_WORD_NR] = path->value[PIN_BPF_WORD_NR] = 0;
     path->known[PIN_BPF_WORD_ARCH] = path->value[PIN_BPF_WORD_ARCH] = 0;
     return proved;

@@ -22,8 +22,8 @@ struct pin_claim {
     uint32_t otherwise;
 };
 
-/* `path` is scratch space, zeroed; it is zeroed again afterwards. */
-bool pin_prove_call(const struct sock_filter *code, const struct pin_claim *claim, struct pin_bpf_path *path);
+/* `path` is scratch space, zeroed; it is zeroed again afterwards. The claim isn't changed. */
+bool pin_prove_call(const struct sock_filter *code, struct pin_claim *claim, struct pin_bpf_path *path);
 
 /* That the program kills the process for every architecture but the listed ones, whatever the call. */
 bool pin_prove_foreign_archs_die(const struct sock_filter *code, const uint32_t *audit_archs, size_t count,

@@ -1,0 +1,2 @@
+pin_fuzz_target(fuzz_seccomp_simulate LIBRARIES pin_seccomp)
+pin_fuzz_target(fuzz_seccomp_cache_file LIBRARIES pin_seccomp)
