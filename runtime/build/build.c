@@ -20,6 +20,7 @@
 #include "runtime/build/channel.h"
 #include "runtime/build/idmap.h"
 #include "runtime/build/inside.h"
+#include "runtime/build/seccomp/cache.h"
 #include "runtime/build/sources.h"
 #include "runtime/init/image.h"
 
@@ -46,6 +47,11 @@ static int seal_init(struct pin_error *err) {
     }
     return pin_steal_fd(&fd);
 }
+
+struct pin_shared_program {
+    struct pin_program program;
+    struct sock_filter code[PIN_PROGRAM_MAX];
+};
 
 static bool start_child(const struct pin_inside *inside, int our_end, struct pin_sandbox *sandbox,
                         struct pin_error *err) {
@@ -98,15 +104,37 @@ static bool is_made_first(const struct pin_build_input *input) {
     return input->cgroups->kind == PIN_CGROUP_V2;
 }
 
-static bool open_group(const struct pin_build_input *input, struct pin_sandbox *sandbox,
-                       struct pin_error *err) {
-    int entrances[PIN_CGROUP_HIERARCHIES];
+/* The program lies in memory that the child shares: it is made while the child assembles the root. */
+static bool fill_filter(const struct pin_plan *plan, struct pin_shared_program *shared,
+                        struct pin_error *err) {
+    if (!plan->bundle->seccomp.present)
+        return true;
+    struct pin_program program = {0};
+    struct pin_error uncached = {0}; /* without a cache the filter is compiled anew, and as safe */
+    PIN_CLOSE int cache = pin_cache_open(&uncached);
+    if (!pin_program_get(&plan->bundle->seccomp, cache, &program, err))
+        return pin_wrap(err, "make the system call filter");
+    shared->program = program;
+    shared->program.code = shared->code;
+    memcpy(shared->code, program.code, program.length * sizeof(*program.code));
+    pin_program_free(&program);
+    return true;
+}
+
+/* What the child needs for its last steps: limits to enter, the filter, and init. */
+static bool equip_child(const struct pin_build_input *input, struct pin_shared_program *shared,
+                        struct pin_sandbox *sandbox, struct pin_error *err) {
+    int fds[1 + PIN_CGROUP_HIERARCHIES];
     if (!is_made_first(input) && !make_group(input, sandbox, err))
         return false;
-    int count = pin_cgroup_entrances(sandbox->cgroup, entrances, err);
-    bool ok = count >= 0 && pin_channel_sync(sandbox->control, PIN_SYNC_LIMITED, entrances, count, err);
+    PIN_CLOSE int init = seal_init(err);
+    if (init < 0 || !fill_filter(input->plan, shared, err))
+        return false;
+    fds[0] = init;
+    int count = pin_cgroup_entrances(sandbox->cgroup, fds + 1, err);
+    bool ok = count >= 0 && pin_channel_sync(sandbox->control, PIN_SYNC_EQUIPPED, fds, 1 + count, err);
     for (int i = 0; i < count; i++)
-        (void)close(entrances[i]);
+        (void)close(fds[1 + i]);
     return ok;
 }
 
@@ -128,12 +156,13 @@ static bool set_oom_score(const struct pin_plan *plan, pid_t pid, struct pin_err
     return pin_write_value_at(AT_FDCWD, path, value, err);
 }
 
-static bool guide_child(const struct pin_build_input *input, uint32_t range, struct pin_sandbox *sandbox,
+static bool guide_child(const struct pin_build_input *input, uint32_t range,
+                        struct pin_shared_program *shared, struct pin_sandbox *sandbox,
                         struct pin_error *err) {
     return set_oom_score(input->plan, sandbox->init, err) &&
            pin_idmap_write(input->plan, range, sandbox->init, err) &&
            pin_channel_sync(sandbox->control, PIN_SYNC_MAPPED, NULL, 0, err) &&
-           open_group(input, sandbox, err) &&
+           equip_child(input, shared, sandbox, err) &&
            (find_overlay(input->plan) < 0 ||
             pin_channel_take_changes(sandbox->control, &sandbox->changes, err)) &&
            (!input->plan->egress || pin_channel_take_egress(sandbox->control, &sandbox->egress, err));
@@ -150,33 +179,43 @@ static void prefer_childs_failure(int control, struct pin_error *err) {
     pin_close_fd(&none);
 }
 
+static bool start(const struct pin_build_input *input, struct pin_host_sources *sources,
+                  struct pin_shared_program *shared, struct pin_sandbox *sandbox, struct pin_error *err) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return pin_fail_errno(err, "make the control socket");
+    sandbox->control = ends[0];
+    PIN_CLOSE int theirs = ends[1];
+    struct pin_inside inside = {input->plan, sources,
+                                input->plan->bundle->seccomp.present ? &shared->program : NULL, theirs};
+    return (!is_made_first(input) || make_group(input, sandbox, err)) &&
+           start_child(&inside, ends[0], sandbox, err);
+}
+
 bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox, struct pin_error *err) {
     *sandbox = PIN_SANDBOX_NONE;
     uint32_t range = pin_slot_id_base(input->slot->number);
     struct pin_host_sources sources;
-    int ends[2];
-    PIN_CLOSE int init = seal_init(err);
-    if (init < 0 || !pin_sources_open(input->plan, range, input->slot->state_dir, &sources, err))
-        return false;
-    bool ok = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
+    struct pin_shared_program *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return pin_fail_errno(err, "map the filter");
+    bool ok = pin_sources_open(input->plan, range, input->slot->state_dir, &sources, err);
     if (ok) {
-        sandbox->control = ends[0];
-        PIN_CLOSE int theirs = ends[1];
-        struct pin_inside inside = {input->plan, &sources, input->filter, theirs, init};
         sandbox->missing = input->plan->missing;
-        ok = (!is_made_first(input) || make_group(input, sandbox, err)) &&
-             start_child(&inside, ends[0], sandbox, err);
-    } else {
-        (void)pin_fail_errno(err, "make the control socket");
+        ok = start(input, &sources, shared, sandbox, err);
+        int overlay = find_overlay(input->plan);
+        if (overlay >= 0)
+            sandbox->workspace = pin_steal_fd(&sources.ops[overlay].path);
+        pin_sources_close(input->plan, &sources);
     }
-    int overlay = find_overlay(input->plan);
-    if (overlay >= 0)
-        sandbox->workspace = pin_steal_fd(&sources.ops[overlay].path);
-    pin_sources_close(input->plan, &sources);
-    if (ok && guide_child(input, range, sandbox, err))
-        return true;
-    if (ok)
+    if (ok && !guide_child(input, range, shared, sandbox, err)) {
         prefer_childs_failure(sandbox->control, err);
+        ok = false;
+    }
+    (void)munmap(shared, sizeof(*shared)); /* ours: the child has the mapping until it executes init */
+    if (ok)
+        return true;
     struct pin_error ignored = {0}; /* the first cause is the one to tell; the sweep takes up what is left */
     (void)pin_sandbox_destroy(sandbox, &ignored);
     return false;

@@ -12,28 +12,31 @@
 
 #include "base/error.h"
 #include "runtime/build/cgroup/cgroup.h"
-#include "runtime/build/seccomp/compile.h"
 #include "runtime/plan/plan.h"
 #include "runtime/state/slots.h"
 
 struct pin_build_input {
     const struct pin_plan *plan;
     const struct pin_cgroup_facts *cgroups;
-    const struct pin_program *filter; /* NULL: the plan has none */
     const struct pin_slot *slot;
 };
 
 struct pin_sandbox {
-    pid_t init;                /* a child of ours, not reaped; 0: none */
-    int pidfd;                 /* of init */
-    int control;               /* our end of its control socket */
-    int changes;               /* the upper directory of a copy-on-write workspace; -1: none */
-    int workspace;             /* O_PATH: the directory that such a workspace covers; -1: none */
+    pid_t init;                       /* a child of ours, not reaped; 0: none */
+    int pidfd;                        /* of init */
+    int control;                      /* our end of its control socket */
+    int changes;                      /* the upper directory of a copy-on-write workspace; -1: none */
+    int workspace;                    /* O_PATH: the directory that such a workspace covers; -1: none */
     struct pin_egress_sockets egress; /* for the broker; none without egress */
-    struct pin_cgroup *cgroup; /* NULL: none */
-    uint32_t missing;          /* set of 1u << enum pin_protection */
+    struct pin_cgroup *cgroup;        /* NULL: none */
+    uint32_t missing;                 /* set of 1u << enum pin_protection */
 };
-#define PIN_SANDBOX_NONE ((struct pin_sandbox){.pidfd = -1, .control = -1, .changes = -1, .workspace = -1, .egress = {{-1, -1, -1, -1, -1, -1, -1}}})
+#define PIN_SANDBOX_NONE                                                                                     \
+    ((struct pin_sandbox){.pidfd = -1,                                                                       \
+                          .control = -1,                                                                     \
+                          .changes = -1,                                                                     \
+                          .workspace = -1,                                                                   \
+                          .egress = {{-1, -1, -1, -1, -1, -1, -1}}})
 
 /* Builds the sandbox. What fails inside after this returns is told on the control socket
  * (PIN_INIT_BUILD_FAILED). False with nothing left behind. */

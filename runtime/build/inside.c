@@ -31,6 +31,7 @@ struct state { /* what one step leaves for a later one */
     const struct pin_inside *inside;
     struct pin_mounts mounts;
     int null;
+    int init; /* the sealed copy of init */
 };
 
 #define INIT_FD (PIN_INIT_CONTROL_FD + 1)
@@ -97,9 +98,13 @@ static bool enter_root(struct state *state, struct pin_error *err) {
 }
 
 static bool enter_cgroup(struct state *state, struct pin_error *err) {
-    int entrances[PIN_CHANNEL_FDS_MAX], count;
-    if (!pin_channel_wait(state->inside->control, PIN_SYNC_LIMITED, entrances, &count, err) ||
-        !pin_cgroup_enter(entrances, count, err))
+    int fds[PIN_CHANNEL_FDS_MAX], count;
+    if (!pin_channel_wait(state->inside->control, PIN_SYNC_EQUIPPED, fds, &count, err))
+        return false;
+    if (count < 1)
+        return pin_fail(err, PIN_ERROR_INTERNAL, "init wasn't handed over");
+    state->init = fds[0];
+    if (!pin_cgroup_enter(fds + 1, count - 1, err))
         return false;
     /* made only now, so that its root is the sandbox's own group: cgroup_namespaces(7) */
     if ((state->inside->plan->clone_flags & CLONE_NEWCGROUP) && unshare(CLONE_NEWCGROUP) != 0)
@@ -140,7 +145,7 @@ static bool set_rlimits(struct state *state, struct pin_error *err) {
 /* 0, 1, 2: /dev/null; 3: the control socket; 4: init itself, closed by its execution; nothing else. */
 static bool close_unlisted(struct state *state, struct pin_error *err) {
     int control = fcntl(state->inside->control, F_DUPFD_CLOEXEC, 16),
-        init = fcntl(state->inside->init, F_DUPFD_CLOEXEC, 16);
+        init = fcntl(state->init, F_DUPFD_CLOEXEC, 16);
     bool ok = control >= 0 && init >= 0;
     for (int fd = 0; ok && fd <= 2; fd++)
         ok = dup2(state->null, fd) == fd;
@@ -204,7 +209,7 @@ const char *const *pin_inside_steps(void) {
 _Noreturn void pin_inside_run(const struct pin_inside *inside) {
     struct state state = {
         .inside = inside, .mounts = {-1, -1, -1},
-             .null = -1
+             .init = -1, .null = -1
     };
     struct pin_error err = {0};
     int control = inside->control;

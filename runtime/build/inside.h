@@ -16,9 +16,9 @@
 struct pin_inside {
     const struct pin_plan *plan;
     struct pin_host_sources *sources;
-    const struct pin_program *filter; /* NULL: the plan has none */
-    int control;                      /* the child's end of the control socket */
-    int init;                         /* the sealed copy of init */
+    const struct pin_program
+        *filter; /* filled in by the time of PIN_SYNC_EQUIPPED; NULL: the plan has none */
+    int control; /* the child's end of the control socket */
 };
 
 /* Never returns: either init runs, or the failure has been sent and the process has ended. */

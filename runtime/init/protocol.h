@@ -18,9 +18,10 @@
 #define PIN_INIT_REQUEST_MAX (4u * 1024 * 1024) /* of `length` */
 #define PIN_INIT_FDS_MAX 4
 
-enum pin_sync {                         /* parent to child while it builds, one byte each, in this order */
-                PIN_SYNC_MAPPED = 'M',  /* the id maps are written: ids may be taken */
-                PIN_SYNC_LIMITED = 'L', /* the cgroups are made; with it come their files to enter them by */
+enum pin_sync {                        /* parent to child while it builds, one byte each, in this order */
+                PIN_SYNC_MAPPED = 'M', /* the id maps are written: ids may be taken */
+                PIN_SYNC_EQUIPPED =
+                    'E', /* the filter is in place; with it come init and the files to enter the cgroups by */
 };
 
 enum pin_init_type {

@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "base/names.h"
 #include "runtime/build/build.h"
-#include "runtime/build/seccomp/cache.h"
 #include "runtime/bundle/bundle_write.h"
 #include "runtime/egress/session.h"
 #include "runtime/state/slots.h"
@@ -45,7 +44,6 @@ static const struct pin_option options[] = {
 struct run { /* what one run owns, from the slot to the result */
     struct pin_front front;
     struct pin_slot slot;
-    struct pin_program filter;
     struct pin_sandbox sandbox;
     struct pin_egress_session egress;
     struct pin_result result;
@@ -66,16 +64,6 @@ static bool open_input(struct run *run, const struct run_options *values, struct
         return true;
     (void)pin_fail_errno(err, "open '%s' for --stdin", values->input);
     return pin_point(err, "%s", values->input);
-}
-
-static bool get_filter(struct run *run, struct pin_error *err) {
-    const struct pin_filter *filter = &run->front.bundle->seccomp;
-    struct pin_error uncached = {0};
-    if (!filter->present)
-        return true;
-    PIN_CLOSE int cache =
-        pin_cache_open(&uncached); /* without a cache the filter is compiled anew, and as safe */
-    return pin_program_get(filter, cache, &run->filter, err) || pin_wrap(err, "make the system call filter");
 }
 
 static bool kill_group(void *self) {
@@ -219,9 +207,8 @@ static bool supervise(struct run *run, const struct run_options *values, uint64_
 
 static bool build_and_supervise(struct run *run, const struct run_options *values, struct pin_error *err) {
     uint64_t started_ns = pin_now_ns();
-    struct pin_build_input input = {run->front.plan, &run->front.cgroups,
-                                    run->front.bundle->seccomp.present ? &run->filter : NULL, &run->slot};
-    return get_filter(run, err) && open_input(run, values, err) &&
+    struct pin_build_input input = {run->front.plan, &run->front.cgroups, &run->slot};
+    return open_input(run, values, err) &&
            pin_lease_take(run->front.state_dir, &run->front.cgroups, &run->slot, err) &&
            pin_build(&input, &run->sandbox, err) && supervise(run, values, started_ns, err);
 }
@@ -313,7 +300,6 @@ static int run_run(const struct pin_invocation *invocation) {
         code = ok ? print_result(&run, values) : pin_report(&err, json);
     }
     pin_result_free(&run.result);
-    pin_program_free(&run.filter);
     pin_front_free(&run.front);
     return code;
 }
