@@ -11,6 +11,7 @@
 #include "base/names.h"
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
+#include "policy/site.h"
 #include "runtime/build/cgroup/cgroup.h"
 #include "runtime/bundle/bundle_ceiling.h"
 #include "runtime/bundle/bundle_read.h"
@@ -187,10 +188,21 @@ static bool resolve_request(struct pin_front *front, struct pin_findings *found)
     return front->bundle != NULL;
 }
 
+/* The policy below the site's ceiling, with the site's floor. */
+static bool load_policy(struct pin_front *front, const struct pin_front_options *options,
+                        struct pin_findings *found) {
+    front->ceiling = pin_policy_load(options->policy != NULL ? options->policy : "tool", found);
+    if (front->ceiling == NULL)
+        return false;
+    struct pin_policy *site = pin_site_load(options->site, found);
+    bool ok = !pin_found_any(found) && pin_site_apply(front->ceiling, site, found);
+    pin_policy_free(site);
+    return ok;
+}
+
 bool pin_front_bundle(struct pin_front *front, const struct pin_front_options *options, char **args,
                       size_t arg_count, struct pin_findings *found) {
-    front->ceiling = pin_policy_load(options->policy != NULL ? options->policy : "tool", found);
-    if (front->ceiling == NULL || !take_request(front, options, args, arg_count, found))
+    if (!load_policy(front, options, found) || !take_request(front, options, args, arg_count, found))
         return false;
     return options->bundle != NULL ? admit_bundle(front, options, found) : resolve_request(front, found);
 }

@@ -18,7 +18,7 @@
 #include "tools/pinfold/options.h"
 
 struct pin_front_options { /* the first member of each verb's values */
-    const char *policy, *image, *bundle, *workspace;
+    const char *policy, *site, *image, *bundle, *workspace;
     struct pin_texts env, secrets, labels, egress;
     struct pin_number memory, cpus, pids, timeout;
     bool tty, json;
@@ -33,6 +33,8 @@ extern const char *const pin_front_frames[], *const pin_front_on_exit[]; /* ende
 #define PIN_FRONT_ROWS                                                                                       \
     PIN_FRONT_ROW("policy", 'p', PIN_OPTION_TEXT, policy, "P",                                               \
                   "the policy: a built-in or installed name, or a file (tool)", NULL),                       \
+        PIN_FRONT_ROW("site", 0, PIN_OPTION_TEXT, site, "FILE",                                              \
+                      "the site's floor and ceiling over every policy (/etc/pinfold/site.json)", NULL),      \
         PIN_FRONT_ROW("image", 0, PIN_OPTION_TEXT, image, "REF",                                             \
                       "the image that the root is made from (host)", NULL),                                  \
         PIN_FRONT_ROW("bundle", 0, PIN_OPTION_TEXT, bundle, "DIR",                                           \
