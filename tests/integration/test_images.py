@@ -139,6 +139,15 @@ def layout(tmp_path):
     return hostile.Layout(layers, types).write(make)
 
 
+def without_zstd(layout, folder):
+    """The same image with plain layers, for others' tools that don't know zstd."""
+    def blob(descriptor):
+        return (layout / "blobs/sha256" / descriptor["digest"][7:]).read_bytes()
+    manifest = json.loads(blob(json.loads((layout / "index.json").read_text())["manifests"][0]))
+    (folder / "plain").mkdir()
+    return hostile.Layout([hostile.plain(blob(layer)) for layer in manifest["layers"]]).write(folder / "plain")
+
+
 # --- hostile images ------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("case", hostile.CASES, ids=lambda case: case.name)
@@ -272,11 +281,8 @@ def test_the_source_gives_the_name_where_none_is_given(images, layout):
 
 
 def test_a_docker_archive_gets_the_same_layers(images, layout, tmp_path):
-    images.ok("import", layout, "direct")  # skopeo can't turn zstd into what that archive holds
-    plain = hostile.Layout([hostile.plain((layout / "blobs/sha256" / layer["blob"][7:]).read_bytes())
-                            for layer in images.json("show", "direct")["layers"]])
-    (tmp_path / "plain").mkdir()
-    layout = plain.write(tmp_path / "plain")
+    layout = without_zstd(layout, tmp_path)  # which has no name in that archive
+    images.ok("import", layout, "direct")
     subprocess.run(["skopeo", "copy", f"oci:{layout}:hostile", f"docker-archive:{tmp_path}/d.tar:team/app:3"], check=True,
                    capture_output=True)
     assert images.json("import", tmp_path / "d.tar")["name"] == "docker.io/team/app:3"
@@ -731,6 +737,31 @@ def test_the_tree_is_that_of_umoci(images, tmp_path, name, layers):
     assert len(ours) == len(theirs) and len(differing) <= implied, differing
 
 
+@pytest.mark.parametrize("first", [0, 700000])
+def test_changes_become_a_layer_that_shows_the_same_tree(images, layout, tmp_path, first):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount an overlay")
+    images.ok("import", without_zstd(layout, tmp_path), "base")
+    lower = ":".join(map(str, reversed(images.layers_of("base"))))
+    for name in ("upper", "work", "top", "expected"):
+        (tmp_path / name).mkdir()
+    script = f"""set -e; cd {tmp_path}; mount -t overlay overlay -o userxattr,lowerdir={lower},upperdir=upper,workdir=work top; cd top
+    rm etc/keep; rm -r d; mkdir d; echo again > d/again; echo more >> etc/hard; ln etc/hard2 etc/hard3; ln -s hard etc/soft
+    mkfifo etc/pipe; mkdir -m 1777 fresh; chown {first}:{first + 7} fresh; setfattr -n user.note -v hello etc/hard 2>/dev/null || true
+    tar -C {tmp_path}/top --xattrs --sort=name -cf {tmp_path}/expected.tar ."""
+    subprocess.run(["unshare", "-m", "sh", "-c", script], check=True)
+    done = images.json("commit", "--first-id", first, "base", tmp_path / "upper", "changed")
+    assert len(done["layers"]) == 4 and done["history"][-1:] in ([], [{"created_by": "pinfold image commit", "comment": None, "empty_layer": False}])
+    subprocess.run(["tar", "-C", tmp_path / "expected", "--xattrs", "--xattrs-include=user.note", "-xpf", tmp_path / "expected.tar"], check=True)
+    os.chown(tmp_path / "expected/fresh", 0, 7)
+    ours = tree_hash(merged(images, "changed", tmp_path))[1]
+    assert ours == tree_hash(tmp_path / "expected")[1]
+    assert images.json("verify")["faults"] == []
+    images.ok("export", "changed", tmp_path / "out")
+    subprocess.run(["umoci", "unpack", "--image", f"{tmp_path}/out:latest", tmp_path / "umoci"], check=True, capture_output=True)
+    assert not (tmp_path / "umoci/rootfs/etc/keep").exists() and (tmp_path / "umoci/rootfs/d/again").exists()
+
+
 # --- killed, and out of room ---------------------------------------------------------------------------------------
 
 def consistent(images, layout, name="again"):
@@ -854,7 +885,7 @@ def test_an_interrupted_import_is_swept_by_the_next(images, layout):
 
 # --- the command line ----------------------------------------------------------------------------------------------
 
-VERBS = ["pull", "import", "ls", "show", "tag", "rm", "gc", "verify", "export"]
+VERBS = ["pull", "import", "ls", "show", "tag", "rm", "gc", "verify", "export", "commit"]
 
 
 @pytest.mark.parametrize("verb", VERBS)
