@@ -8,6 +8,7 @@
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,17 +76,21 @@ bool pin_idmap_write(const struct pin_plan *plan, uint32_t range, pid_t pid, str
            write_map(pid, "gid_map", plan->gid_maps, plan->gid_map_count, first, err);
 }
 
-__attribute__((noreturn)) static int wait_to_be_killed(void *nothing) {
-    (void)nothing;
-    for (;;)
+/* Not even a kill of ours may leave it behind; when that came before the first line, it has another parent.
+ */
+__attribute__((noreturn)) static int wait_to_be_killed(void *parent) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    while (getppid() == *(const pid_t *)parent)
         (void)pause();
+    _exit(0);
 }
 
 int pin_idmap_namespace(const struct pin_id_map *uids, const struct pin_id_map *gids, struct pin_error *err) {
     /* The child shares our memory and never returns from pause(), so a fork's page tables aren't copied for
      * it. */
     alignas(16) char stack[8 * 1024];
-    pid_t pid = clone(wait_to_be_killed, stack + sizeof(stack), CLONE_NEWUSER | CLONE_VM | SIGCHLD, NULL);
+    pid_t ours = getpid();
+    pid_t pid = clone(wait_to_be_killed, stack + sizeof(stack), CLONE_NEWUSER | CLONE_VM | SIGCHLD, &ours);
     if (pid < 0) {
         (void)pin_fail_errno(err, "make a user namespace for an idmapped mount");
         return -1;
