@@ -48,6 +48,7 @@ struct run {
 
     bool started, exited; /* the command */
     bool dead;            /* init, and so every process inside */
+    bool init_was_killed; /* by SIGKILL: ours, the kernel's for want of memory, or somebody's */
     bool given_up;        /* nobody waits for the rest of the output */
     bool terminating, killed, is_stuck;
     int wait_status;

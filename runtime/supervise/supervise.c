@@ -135,10 +135,11 @@ static bool wait_for_death(const struct run *run, struct pin_error *err) {
     return pin_hint(err, "look for a process in state D below pid %d", (int)run->given->init_pid);
 }
 
-static void reap(const struct run *run, struct rusage *used) {
-    int ignored; /* how init ended says nothing that its messages and the cgroup don't */
-    while (wait4(run->given->init_pid, &ignored, 0, used) < 0 && errno == EINTR)
+static void reap(struct run *run, struct rusage *used) {
+    int status = 0;
+    while (wait4(run->given->init_pid, &status, 0, used) < 0 && errno == EINTR)
         ;
+    run->init_was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
 static uint64_t ns_of(struct timeval time) {
@@ -205,13 +206,18 @@ static void note_output_error(struct run *run) {
     }
 }
 
+/* A kill may come between the command's execution and init's word of it. */
+static bool may_have_started(const struct run *run) {
+    return run->started || (run->link.ready && run->init_was_killed);
+}
+
 static bool conclude(struct run *run, struct pin_error *err) {
     bool never_ran = pin_is_set(&run->result->error); /* it was not found, or can't be executed */
     if (pin_is_set(&run->failure)) {
         *err = run->failure;
         return false;
     }
-    if (!never_ran && !run->started && !run->has_reason && run->forwarded == 0)
+    if (!never_ran && !may_have_started(run) && !run->has_reason && run->forwarded == 0)
         return pin_fail(err, PIN_ERROR_SYSTEM, "the sandbox ended before its command could start");
     run->result->stray_bytes = run->strays.total_bytes;
     if (!never_ran)
