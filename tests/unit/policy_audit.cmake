@@ -1,0 +1,6 @@
+pin_unit_test(test_audit_why SOURCES policy_random.c LIBRARIES pin_policy_audit)
+pin_unit_test(test_audit_paths SOURCES policy_random.c LIBRARIES pin_policy_audit pin_bundle pin_images)
+pin_unit_test(test_audit_diff SOURCES policy_random.c LIBRARIES pin_policy_audit)
+pin_unit_test(test_audit_lint LIBRARIES pin_policy_audit)
+pin_unit_test(test_audit_score LIBRARIES pin_policy_audit m)
+pin_unit_test(test_audit_cases LIBRARIES pin_policy_audit)
