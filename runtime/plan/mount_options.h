@@ -12,15 +12,19 @@
 #include "base/findings.h"
 
 struct pin_mount_options {
-    bool bind, recursive; /* "bind", "rbind" */
-    uint64_t attributes;  /* MOUNT_ATTR_* to set */
-    uint64_t cleared;     /* MOUNT_ATTR_* that an option takes back: "rw", "dev", … */
-    const char **data;    /* for the file system: key, value or NULL, … */
-    size_t data_count;    /* of pairs */
+    bool bind, recursive;          /* "bind", "rbind" */
+    uint64_t attributes;           /* MOUNT_ATTR_* to set */
+    uint64_t cleared;              /* MOUNT_ATTR_* that an option takes back: "rw", "dev", … */
+    uint64_t below, below_cleared; /* of those, the ones meant for the mounts below too: "rro", "rdev", … */
+    unsigned propagation;          /* MS_SHARED …, with MS_REC for the mounts below; 0: none is asked for */
+    bool idmap, idmap_below;       /* "idmap", "ridmap" */
+    bool copy_up;                  /* "tmpcopyup" */
+    const char *special;           /* the first option that only an engine's container may have; NULL: none */
+    const char **data;             /* for the file system: key, value or NULL, … */
+    size_t data_count;             /* of pairs */
 };
 
-/* Sorts `options`; what a sandbox can't have (shared propagation, "idmap" without maps) is a finding at
- * `pointer`. */
+/* Sorts `options`; one that nobody can have is a finding at `pointer`. */
 void pin_mount_options_sort(const char *const *options, size_t count, const char *pointer,
                             struct pin_arena *arena, struct pin_mount_options *sorted,
                             struct pin_findings *found);

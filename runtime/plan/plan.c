@@ -10,11 +10,12 @@
 #include "images/rootfs.h"
 #include "runtime/egress/session.h"
 #include "runtime/plan/plan_mounts.h"
+#include "runtime/plan/plan_parts.h"
 #include "runtime/plan/plan_refuse.h"
 
 #define RANGE_IDS 65536u
 
-static const uint64_t clone_flags[PIN_NS_COUNT] = {
+const uint64_t pin_plan_clone_flags[PIN_NS_COUNT] = {
     [PIN_NS_USER] = CLONE_NEWUSER,     [PIN_NS_MOUNT] = CLONE_NEWNS,
     [PIN_NS_PID] = CLONE_NEWPID,       [PIN_NS_NETWORK] = CLONE_NEWNET,
     [PIN_NS_IPC] = CLONE_NEWIPC,       [PIN_NS_UTS] = CLONE_NEWUTS,
@@ -32,7 +33,7 @@ static void plan_namespaces(struct pin_plan *plan, const struct pin_host *host, 
             continue; /* a kernel without them has nothing to hide behind one: the clocks can't be set anyway
                        */
         if (bundle->namespaces[ns].present)
-            plan->clone_flags |= clone_flags[ns];
+            plan->clone_flags |= pin_plan_clone_flags[ns];
         else if (ns != PIN_NS_TIME)
             (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/linux/namespaces", "add it to the list",
                            "a sandbox without a %s namespace of its own", name);
@@ -85,7 +86,7 @@ static void plan_maps(struct pin_plan *plan, const struct pin_host *host, struct
                        "a sandbox has the ids 0 to 65535");
 }
 
-static void plan_root(struct pin_plan *plan, struct pin_findings *found) {
+void pin_plan_root(struct pin_plan *plan, struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
     plan->root_read_only = bundle->root.read_only;
     if (bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_SKELETON) {
@@ -139,7 +140,7 @@ static void add_rlimit(struct pin_plan *plan, int resource, uint64_t soft, uint6
     *limit = (struct pin_plan_rlimit){resource, soft, hard};
 }
 
-static void plan_rlimits(struct pin_plan *plan, struct pin_findings *found) {
+void pin_plan_rlimits(struct pin_plan *plan, struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
     for (size_t i = 0; i < bundle->process.rlimit_count; i++) {
         const struct pin_bundle_rlimit *asked = &bundle->process.rlimits[i];
@@ -231,9 +232,9 @@ struct pin_plan *pin_plan_make(const struct pin_bundle *bundle, const struct pin
     pin_plan_refuse(bundle, found);
     plan_namespaces(plan, host, found);
     plan_maps(plan, host, found);
-    plan_root(plan, found);
+    pin_plan_root(plan, found);
     pin_plan_mounts(plan, found);
-    plan_rlimits(plan, found);
+    pin_plan_rlimits(plan, found);
     plan_limits(plan);
     plan_process(plan);
     plan->landlock_abi = host->landlock_abi;

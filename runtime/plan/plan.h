@@ -26,6 +26,8 @@ enum pin_op_kind {
     PIN_OP_MASK,       /* nothing is to be seen here any more */
     PIN_OP_READ_ONLY,  /* what is mounted here becomes read-only */
     PIN_OP_SEAL,       /* the mount here takes no new entries; what is mounted below it stays as it is */
+    PIN_OP_DEVICE,     /* a node; a bind of the host's where none can be made */
+    PIN_OP_CGROUPS,    /* the container's own cgroups, as the host mounts them */
     PIN_OP_COUNT
 };
 
@@ -34,6 +36,7 @@ enum pin_idmap {
     PIN_IDMAP_NONE,    /* as the user namespace maps them */
     PIN_IDMAP_SANDBOX, /* id N of the directory is id N inside: root filesystems */
     PIN_IDMAP_OWNER,   /* the directory's owner is the sandbox's user: workspaces */
+    PIN_IDMAP_MAPS,    /* by the mount's own maps */
     PIN_IDMAP_COUNT
 };
 
@@ -49,11 +52,18 @@ struct pin_op {
     bool make_target;    /* the mount point is made where it is missing */
     bool no_symlinks;    /* the target must be reached without any symbolic link */
     bool optional;       /* BIND: a source that isn't there is no error */
+    bool follow;         /* BIND: a symbolic link at the end of the source is followed, as engines mean it */
     uint64_t attributes; /* MOUNT_ATTR_* to set */
+    uint64_t cleared;    /* MOUNT_ATTR_* to take away, of a bind that an engine asks for */
+    uint64_t below, below_cleared; /* the same for the mounts below; without an engine `attributes` are */
+    unsigned propagation;          /* MS_*; 0: private */
     enum pin_idmap idmap;
-    const char *type;     /* FILESYSTEM */
-    const char **options; /* FILESYSTEM: key, value (NULL: a flag), key, value … */
-    size_t option_count;  /* of pairs */
+    const struct pin_bundle_mount *mount; /* with the maps of PIN_IDMAP_MAPS */
+    struct pin_bundle_device device;      /* DEVICE */
+    bool copy_up;                         /* FILESYSTEM: what is at the target is copied into it */
+    const char *type;                     /* FILESYSTEM */
+    const char **options;                 /* FILESYSTEM: key, value (NULL: a flag), key, value … */
+    size_t option_count;                  /* of pairs */
 };
 
 struct pin_plan_rlimit {
@@ -64,6 +74,31 @@ struct pin_plan_rlimit {
 struct pin_plan_limits { /* PIN_UNLIMITED (0 for processors): none */
     uint64_t memory_bytes, swap_bytes, pids;
     uint32_t millicpus;
+};
+
+/* What only an OCI engine's container has: see plan_engine.c. */
+struct pin_plan_engine {
+    bool direct;                    /* the bundle's process is executed itself, without an init of ours */
+    bool enter_as_root;             /* id 0 of a user namespace is taken while the container is made */
+    bool joins_container;           /* an additional process of a container that runs: nothing is made */
+    const char *join[PIN_NS_COUNT]; /* namespaces to join, by path; NULL: none */
+    unsigned root_propagation;      /* MS_*: of the new root; 0: private */
+    bool no_pivot;
+    bool cgroup_mounts;       /* the cgroups are entered before the mounts are made */
+    struct pin_pair *sysctls; /* path below /proc/sys, value */
+    size_t sysctl_count;
+    bool has_personality;
+    unsigned long personality;
+    bool has_io_priority, has_scheduler;
+    int io_priority; /* as ioprio_set(2) has it */
+    uint32_t scheduler_policy;
+    uint64_t scheduler_flags;
+    const char *time_offsets;       /* lines for /proc/PID/timens_offsets; NULL: none */
+    const char *label_file, *label; /* what the security module's attribute of the next execution becomes */
+    char **argv, **envp;            /* envp has room for one more variable before its end */
+    size_t env_count;
+    bool terminal;
+    unsigned kept_descriptors; /* from 3 on */
 };
 
 enum pin_map_method {
@@ -83,7 +118,7 @@ struct pin_plan {
     enum pin_map_method map_method;
     bool may_set_groups;
 
-    enum { PIN_ROOT_FROM_TMPFS, PIN_ROOT_FROM_BIND, PIN_ROOT_FROM_LAYERS } root;
+    enum { PIN_ROOT_FROM_TMPFS, PIN_ROOT_FROM_BIND, PIN_ROOT_FROM_LAYERS, PIN_ROOT_JOINED } root;
     uint64_t root_tmpfs_bytes;
     struct pin_op root_bind; /* FROM_BIND */
     bool root_read_only;
@@ -106,6 +141,7 @@ struct pin_plan {
     bool has_oom_score_adj;
     int oom_score_adj;
 
+    struct pin_plan_engine engine;
     struct pin_plan_limits limits; /* by cgroup */
     uint32_t missing; /* set of 1u << enum pin_protection: optional ones that this host can't give */
 };
@@ -113,4 +149,20 @@ struct pin_plan {
 /* The plan, or NULL with findings; pin_plan_free() frees it, and NULL is fine. */
 struct pin_plan *pin_plan_make(const struct pin_bundle *bundle, const struct pin_host *host,
                                struct pin_findings *found);
+
+/* What an engine's command line adds to the bundle. */
+struct pin_engine_request {
+    bool joins_container; /* `exec` */
+    bool no_pivot, no_new_keyring;
+    unsigned kept_descriptors;
+    uint64_t capabilities; /* that the caller may hand on */
+    bool privileged; /* it may mount where it is: as the host's root, or as root of an engine's user namespace
+                      */
+    bool apparmor, selinux; /* are there on this host */
+};
+
+/* The same for a container of an engine: every field of the bundle is carried out or refused by name. */
+struct pin_plan *pin_plan_make_for_engine(const struct pin_bundle *bundle, const struct pin_host *host,
+                                          const struct pin_engine_request *request,
+                                          struct pin_findings *found);
 void pin_plan_free(struct pin_plan *plan);

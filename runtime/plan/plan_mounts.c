@@ -41,10 +41,16 @@ static void add_skeleton(struct pin_plan *plan, const struct pin_rootfs *rootfs)
     }
 }
 
-/* The devices that every container has (OCI runtime-spec 1.2 config-linux.md "Default Devices"), as binds of
- * the host's nodes: a user namespace can't make nodes of its own. */
-static void add_devices(struct pin_plan *plan, const char *dev) {
-    static const char *const nodes[] = {"null", "zero", "full", "random", "urandom", "tty"};
+/* An engine's container has nodes of its own: it may be allowed to remove them. */
+static struct pin_op *add_node(struct pin_plan *plan, const char *path, int64_t major, int64_t minor) {
+    struct pin_op *op = add(plan, PIN_OP_DEVICE, without_slash(path));
+    op->device =
+        (struct pin_bundle_device){.type = 'c', .path = path, .major = major, .minor = minor, .mode = 0666};
+    op->make_target = true;
+    return op;
+}
+
+static void add_links(struct pin_plan *plan, const char *dev) {
     static const char *const links[][2] = {
         {"fd",     "/proc/self/fd"  },
         {"stdin",  "/proc/self/fd/0"},
@@ -52,17 +58,72 @@ static void add_devices(struct pin_plan *plan, const char *dev) {
         {"stderr", "/proc/self/fd/2"},
         {"ptmx",   "pts/ptmx"       },
     };
+    for (size_t i = 0; i < PIN_COUNT(links); i++) {
+        struct pin_op *op =
+            add(plan, PIN_OP_SYMLINK, pin_arena_printf(&plan->arena, "%s/%s", dev, links[i][0]));
+        op->content = links[i][1];
+    }
+}
+
+static bool is_listed(const struct pin_bundle *bundle, const char *path) {
+    for (size_t i = 0; i < bundle->device_count; i++)
+        if (strcmp(bundle->devices[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+/* A /dev that is bound from the host is left as it is. */
+static bool has_own_dev(const struct pin_bundle *bundle) {
+    for (size_t i = 0; i < bundle->mount_count; i++) {
+        const struct pin_bundle_mount *mount = &bundle->mounts[i];
+        bool bind = mount->type == NULL || strcmp(mount->type, "bind") == 0;
+        for (size_t j = 0; j < mount->option_count && !bind; j++)
+            bind = strcmp(mount->options[j], "bind") == 0 || strcmp(mount->options[j], "rbind") == 0;
+        if (bind && strcmp(mount->destination, "/dev") == 0)
+            return false;
+    }
+    return true;
+}
+
+static void add_engine_devices(struct pin_plan *plan) {
+    static const struct {
+        const char *path;
+        int minor, major;
+    } nodes[] = {
+        {"/dev/null",    3, 1},
+        {"/dev/zero",    5, 1},
+        {"/dev/full",    7, 1},
+        {"/dev/random",  8, 1},
+        {"/dev/urandom", 9, 1},
+        {"/dev/tty",     0, 5}
+    };
+    const struct pin_bundle *bundle = plan->bundle;
+    if (!has_own_dev(bundle))
+        return;
+    for (size_t i = 0; i < PIN_COUNT(nodes); i++)
+        if (!is_listed(bundle, nodes[i].path))
+            (void)add_node(plan, nodes[i].path, nodes[i].major, nodes[i].minor);
+    for (size_t i = 0; i < bundle->device_count; i++) {
+        const struct pin_bundle_device *device = &bundle->devices[i];
+        struct pin_op *op = add_node(plan, device->path, device->major, device->minor);
+        op->device = *device;
+        if (!device->has_mode)
+            op->device.mode = 0666;
+    }
+    add_links(plan, "dev");
+}
+
+/* The devices that every container has (OCI runtime-spec 1.2 config-linux.md "Default Devices"), as binds of
+ * the host's nodes: a user namespace can't make nodes of its own. */
+static void add_devices(struct pin_plan *plan, const char *dev) {
+    static const char *const nodes[] = {"null", "zero", "full", "random", "urandom", "tty"};
     for (size_t i = 0; i < PIN_COUNT(nodes); i++) {
         struct pin_op *op = add(plan, PIN_OP_BIND, pin_arena_printf(&plan->arena, "%s/%s", dev, nodes[i]));
         op->source = pin_arena_printf(&plan->arena, "/dev/%s", nodes[i]);
         op->attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
         op->make_target = op->no_symlinks = true;
     }
-    for (size_t i = 0; i < PIN_COUNT(links); i++) {
-        struct pin_op *op =
-            add(plan, PIN_OP_SYMLINK, pin_arena_printf(&plan->arena, "%s/%s", dev, links[i][0]));
-        op->content = links[i][1];
-    }
+    add_links(plan, dev);
 }
 
 static bool is_workspace(const struct pin_bundle *bundle, const struct pin_bundle_mount *mount) {
@@ -71,9 +132,28 @@ static bool is_workspace(const struct pin_bundle *bundle, const struct pin_bundl
            strcmp(mount->source, bundle->ext.workspace.source) == 0;
 }
 
+/* Options that are written for the mount count for it alone, those with an "r" for what is below it, too. */
+static void finish_engine_bind(const struct pin_plan *plan, const struct pin_bundle_mount *mount,
+                               const char *pointer, const struct pin_mount_options *options,
+                               struct pin_op *op, struct pin_findings *found) {
+    op->follow = true;
+    op->cleared = options->cleared;
+    op->below = options->below;
+    op->below_cleared = options->below_cleared;
+    op->propagation = options->propagation != 0 ? options->propagation : plan->engine.root_propagation;
+    bool mapped = mount->uid_map_count > 0 && mount->gid_map_count > 0;
+    if (mapped) {
+        op->idmap = PIN_IDMAP_MAPS;
+        op->mount = mount;
+    } else if (options->idmap || mount->uid_map_count + mount->gid_map_count > 0) {
+        (void)pin_find(found, PIN_ERROR_INVALID, pointer, "give it uidMappings and gidMappings",
+                       "an idmapped mount without maps");
+    }
+}
+
 static void add_bind(struct pin_plan *plan, const struct pin_bundle_mount *mount, const char *pointer,
                      const struct pin_mount_options *options, struct pin_findings *found) {
-    if (mount->source == NULL || mount->source[0] != '/') {
+    if (mount->source == NULL || (mount->source[0] != '/' && !plan->engine.direct)) {
         (void)pin_find(found, PIN_ERROR_INVALID, pointer, "write the whole path",
                        "a bind's source isn't absolute");
         return;
@@ -82,15 +162,41 @@ static void add_bind(struct pin_plan *plan, const struct pin_bundle_mount *mount
         (void)pin_find(found, PIN_ERROR_UNSUPPORTED, pointer, "leave the option out",
                        "a bind can't have the option '%s'", options->data[0]);
     struct pin_op *op = add(plan, PIN_OP_BIND, without_slash(mount->destination));
-    op->source = mount->source;
+    op->source = mount->source[0] == '/'
+                     ? mount->source
+                     : pin_arena_printf(&plan->arena, "%s/%s", plan->bundle->directory, mount->source);
     op->recursive = options->recursive;
     op->attributes = options->attributes;
     op->make_target = true;
-    if (plan->privileged && is_workspace(plan->bundle, mount))
+    if (plan->engine.direct)
+        finish_engine_bind(plan, mount, pointer, options, op, found);
+    else if (plan->privileged && is_workspace(plan->bundle, mount))
         op->idmap = PIN_IDMAP_OWNER;
 }
 
 static const char *const filesystems[] = {"proc", "tmpfs", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2"};
+
+/* Which file systems there are is the kernel's affair, and what is mounted where the policy's. */
+static void add_engine_filesystem(struct pin_plan *plan, const struct pin_bundle_mount *mount,
+                                  const struct pin_mount_options *options) {
+    bool cgroups = strcmp(mount->type, "cgroup") == 0;
+    struct pin_op *op =
+        add(plan, cgroups ? PIN_OP_CGROUPS : PIN_OP_FILESYSTEM, without_slash(mount->destination));
+    plan->engine.cgroup_mounts |= cgroups;
+    op->type = mount->type;
+    op->source = NULL;
+    op->attributes = options->attributes;
+    op->propagation = options->propagation;
+    op->copy_up = options->copy_up;
+    op->make_target = true;
+    op->no_symlinks = strcmp(mount->type, "proc") == 0 || strcmp(mount->type, "sysfs") == 0;
+    op->option_count = options->data_count + 1;
+    op->options = pin_arena_array(&plan->arena, op->option_count * 2, sizeof(*op->options));
+    op->options[0] = "source";
+    op->options[1] = mount->source != NULL ? mount->source : mount->type;
+    if (options->data_count > 0)
+        memcpy(op->options + 2, options->data, options->data_count * 2 * sizeof(*op->options));
+}
 
 static void add_filesystem(struct pin_plan *plan, const struct pin_bundle_mount *mount, const char *pointer,
                            const struct pin_mount_options *options, struct pin_findings *found) {
@@ -124,8 +230,13 @@ static void add_mount(struct pin_plan *plan, size_t index, struct pin_findings *
     }
     struct pin_mount_options options = {0};
     pin_mount_options_sort(mount->options, mount->option_count, pointer, &plan->arena, &options, found);
+    if (options.special != NULL && !plan->engine.direct)
+        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, pointer, "leave the option out",
+                       "a mount can't have the option '%s' here", options.special);
     bool bind = options.bind || mount->type == NULL || strcmp(mount->type, "bind") == 0;
-    if (bind)
+    if (!bind && plan->engine.direct)
+        add_engine_filesystem(plan, mount, &options);
+    else if (bind)
         add_bind(plan, mount, pointer, &options, found);
     else
         add_filesystem(plan, mount, pointer, &options, found);
@@ -181,7 +292,10 @@ void pin_plan_mounts(struct pin_plan *plan, struct pin_findings *found) {
         add_skeleton(plan, bundle->rootfs);
     for (size_t i = 0; i < bundle->mount_count; i++)
         add_mount(plan, i, found);
+    if (plan->engine.direct)
+        add_engine_devices(plan);
     add_workspace_overlay(plan);
     add_masks(plan);
-    refuse_own_state(plan, found);
+    if (!plan->engine.direct)
+        refuse_own_state(plan, found);
 }

@@ -14,6 +14,7 @@ static const char *const op_names[] = {
     [PIN_OP_DIRECTORY] = "directory", [PIN_OP_FILE] = "file",           [PIN_OP_SYMLINK] = "symlink",
     [PIN_OP_BIND] = "bind",           [PIN_OP_FILESYSTEM] = "mount",    [PIN_OP_OVERLAY] = "copy-on-write",
     [PIN_OP_MASK] = "mask",           [PIN_OP_READ_ONLY] = "read-only", [PIN_OP_SEAL] = "seal",
+    [PIN_OP_DEVICE] = "device",       [PIN_OP_CGROUPS] = "cgroups",
 };
 _Static_assert(PIN_COUNT(op_names) == PIN_OP_COUNT, "every operation has a name");
 
@@ -21,6 +22,7 @@ static const char *const idmap_names[] = {
     [PIN_IDMAP_NONE] = "none",
     [PIN_IDMAP_SANDBOX] = "sandbox",
     [PIN_IDMAP_OWNER] = "owner",
+    [PIN_IDMAP_MAPS] = "maps",
 };
 _Static_assert(PIN_COUNT(idmap_names) == PIN_IDMAP_COUNT, "every idmap has a name");
 
