@@ -188,8 +188,9 @@ void conn_accept(struct broker *broker, int listener) {
 
 static bool is_late(const struct conn *conn, uint64_t now) {
     const struct pin_egress_limits *limits = &conn->broker->limits;
-    return conn->is_open && ((limits->idle_ns != 0 && now - conn->active_ns > limits->idle_ns) ||
-                             (limits->lifetime_ns != 0 && now - conn->started_ns > limits->lifetime_ns));
+    return conn->is_open &&
+           ((limits->idle_ns != 0 && elapsed_ns(now, conn->active_ns) > limits->idle_ns) ||
+            (limits->lifetime_ns != 0 && elapsed_ns(now, conn->started_ns) > limits->lifetime_ns));
 }
 
 void conn_tick(struct broker *broker, uint64_t now) {
@@ -198,7 +199,7 @@ void conn_tick(struct broker *broker, uint64_t now) {
     for (struct conn *conn = broker->conns, *following; conn != NULL; conn = following) {
         following = conn->following;
         bool checking = conn->is_open && conn->inspection != INSPECT_NOTHING && conn->held_since_ns != 0;
-        if (checking && now - conn->held_since_ns > CHECK_NS)
+        if (checking && elapsed_ns(now, conn->held_since_ns) > CHECK_NS)
             conn_refuse(conn, conn->inspection == INSPECT_TLS ? PIN_EGRESS_NOT_TLS : PIN_EGRESS_NOT_HTTP);
         else if (is_late(conn, now))
             conn_refuse(conn, PIN_EGRESS_BUDGET);

@@ -94,7 +94,7 @@ static void answer_name(struct broker *broker, const char *name, uint16_t type, 
     }
     if (!verdict.allowed) {
         note(broker, PIN_EGRESS_EVENT_REFUSE, name, &verdict);
-        answer->code = verdict.reason == PIN_EGRESS_BUDGET ? PIN_DNS_REFUSED : PIN_DNS_NO_NAME;
+        answer->code = PIN_DNS_NO_NAME; /* past the budget too: any other code makes resolvers ask again */
         return;
     }
     if (!is_address_type(type))

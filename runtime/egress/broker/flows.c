@@ -333,8 +333,9 @@ void flows_tick(struct broker *broker, uint64_t now) {
     struct flow *flow = broker->flows != NULL ? broker->flows->first : NULL;
     for (struct flow *following; flow != NULL; flow = following) {
         following = flow->following;
-        bool late = broker->limits.lifetime_ns != 0 && now - flow->started_ns > broker->limits.lifetime_ns;
-        if (late || now - flow->active_ns > most)
+        bool late =
+            broker->limits.lifetime_ns != 0 && elapsed_ns(now, flow->started_ns) > broker->limits.lifetime_ns;
+        if (late || elapsed_ns(now, flow->active_ns) > most)
             close_flow(flow);
     }
 }

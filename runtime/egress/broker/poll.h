@@ -38,5 +38,9 @@ void poll_bury(struct poll *poll, struct grave *grave, void (*release)(struct gr
 bool poll_round(struct poll *poll, int timeout_ms);
 
 uint64_t now_ns(void);
+/* From `since` to `now`; nothing where the clock was read in the other order. */
+static inline uint64_t elapsed_ns(uint64_t now, uint64_t since) {
+    return now > since ? now - since : 0;
+}
 
 #define container_of(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

@@ -24,7 +24,7 @@ static bool is_inspected(const struct side *from) {
 
 /* How many bytes the rate lets through now. */
 static uint64_t rate_level(struct broker *broker) {
-    return broker->rate.per_second == 0 ? UINT64_MAX : rate_level(broker);
+    return broker->rate.per_second == 0 ? UINT64_MAX : pin_bucket_level(&broker->rate, now_ns());
 }
 
 /* May more be read from this side now? */

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/units.h"
+#include "runtime/egress/broker/poll.h"
 
 #define HOLD_NS (5 * PIN_NS_PER_S) /* the same thing within this time is the same record */
 #define SUM_NS PIN_NS_PER_S
@@ -76,7 +77,8 @@ void report_event(struct report *report, const struct pin_egress_event *event, u
         return;
     }
     struct recent *recent = find_recent(report, event);
-    if (recent->since_ns != 0 && is_same(&recent->event, event) && now - recent->since_ns < HOLD_NS) {
+    if (recent->since_ns != 0 && is_same(&recent->event, event) &&
+        elapsed_ns(now, recent->since_ns) < HOLD_NS) {
         recent->event.repeated++;
         return;
     }
@@ -94,9 +96,9 @@ static void send_sums(struct report *report) {
 
 void report_tick(struct report *report, uint64_t now) {
     for (size_t i = 0; i < REPORT_RECENT; i++)
-        if (report->recent[i].since_ns != 0 && now - report->recent[i].since_ns >= HOLD_NS)
+        if (report->recent[i].since_ns != 0 && elapsed_ns(now, report->recent[i].since_ns) >= HOLD_NS)
             let_go(report, &report->recent[i], now);
-    if (now - report->flushed_ns >= SUM_NS) {
+    if (elapsed_ns(now, report->flushed_ns) >= SUM_NS) {
         send_sums(report);
         report->flushed_ns = now;
     }

