@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """How long a whole command takes that runs /usr/bin/true in a sandbox: pinfold beside its peers.
 
-Every contender shows the host's /usr read-only and runs the same program. Runs are interleaved (one of each, again and
+Every contender gets the root that pinfold's host image has and runs the same program; crun and runc the limits and the
+filter too, bwrap its namespaces alone (and, in a row of its own, nothing but /usr). Runs are interleaved (one of each, again and
 again), so that a drift of the machine's speed meets all alike. Medians, 95th percentiles, and ratios of medians.
 
     tools/bench/startup.py [--runs N] [--pinfold PATH] [--json]
@@ -56,7 +57,7 @@ for line in sys.stdin:
 
     def timed(self):
         self.count += 1
-        self.process.stdin.write(f"{os.getpid()}x{self.count}\n")
+        self.process.stdin.write(f"{os.getpid()}x{id(self)}x{self.count}\n")
         self.process.stdin.flush()
         took, status = self.process.stdout.readline().split()
         if status != "0":
@@ -68,44 +69,60 @@ for line in sys.stdin:
         self.process.wait()
 
 
-def make_bundle(folder):
-    """An OCI bundle: the host's /usr in an otherwise empty root, all namespaces, limits, no seccomp."""
-    root = os.path.join(folder, "rootfs")
-    for name in ("usr", "proc", "dev", "tmp", "etc"):
-        os.makedirs(os.path.join(root, name))
-    for link in ("bin", "sbin", "lib", "lib64"):
-        os.symlink("usr/" + link, os.path.join(root, link))
-    subprocess.run(["runc", "spec"], cwd=folder, check=True)
+def export_bundle(pinfold, folder, seccomp):
+    """The bundle that `pinfold run -- /usr/bin/true` resolves to: the same root, mounts and limits for everybody."""
+    subprocess.run([pinfold, "bundle", "export", folder, "--", "/usr/bin/true"], check=True)
     path = os.path.join(folder, "config.json")
     with open(path, encoding="utf-8") as file:
         config = json.load(file)
-    config["process"].update(args=["/usr/bin/true"], terminal=False)
-    config["mounts"] = [m for m in config["mounts"] if m["destination"] in ("/proc", "/dev", "/dev/pts")]
-    config["mounts"].append({"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro"]})
-    config["linux"]["resources"].update(memory={"limit": 512 << 20}, pids={"limit": 64})
+    # what Debian's runtimes would refuse or need: no time namespace there, maps for the user namespace
+    config["linux"]["namespaces"] = [n for n in config["linux"]["namespaces"] if n["type"] != "time"]
+    config["ociVersion"] = "1.0.2"
+    # Debian's crun can't bind a single file in a user namespace: its peers do without those two
+    config["mounts"] = [m for m in config["mounts"] if not os.path.isfile(m.get("source", ""))]
+    for key in ("uidMappings", "gidMappings"):
+        config["linux"][key] = [{"containerID": 0, "hostID": 1879048192, "size": 65536}]
+    if not seccomp:
+        del config["linux"]["seccomp"]
     with open(path, "w", encoding="utf-8") as file:
         json.dump(config, file)
+    os.chmod(folder, 0o755)
+    return config
+
+
+def bwrap_arguments(folder, config):
+    """All namespaces and the same root; no limits, no filter, no Landlock: bubblewrap has none of its own."""
+    arguments = ["--unshare-all", "--new-session", "--die-with-parent", "--clearenv", "--hostname", "pinfold", "--uid", "1000",
+                 "--gid", "1000", "--ro-bind", os.path.join(folder, "rootfs"), "/"]
+    for mount in config["mounts"]:
+        if "source" in mount and mount["source"].startswith("/"):
+            arguments += ["--ro-bind", mount["source"], mount["destination"]]
+    return arguments + ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]
 
 
 def contenders(pinfold, scratch):
-    usr = ["--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
-           "--symlink", "usr/bin", "/bin", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
-    rows = {"fork+exec": lambda: timed(["/usr/bin/true"])}
+    os.chmod(scratch, 0o755)  # what is root inside must get to the bundle
+    rows, workers = {}, []
+    rows["fork+exec"] = lambda: timed(["/usr/bin/true"])
     rows["unshare"] = lambda: timed(["/usr/bin/unshare", "-Urmpinu", "--fork", "/usr/bin/true"])
+    bundle, bare = os.path.join(scratch, "bundle"), os.path.join(scratch, "bare")
+    config = export_bundle(pinfold, bundle, True)
+    export_bundle(pinfold, bare, False)
     if shutil.which("bwrap"):
-        rows["bwrap"] = lambda: timed([shutil.which("bwrap"), "--unshare-all", *usr, "/usr/bin/true"])
-    workers = []
+        command = [shutil.which("bwrap"), *bwrap_arguments(bundle, config), "/usr/bin/true"]
+        rows["bwrap"] = lambda: timed(command)
+        usr = ["--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"]
+        small = [shutil.which("bwrap"), "--unshare-all", *usr, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "/usr/bin/true"]
+        rows["bwrap, /usr only"] = lambda: timed(small)
     if shutil.which("runc") and os.geteuid() == 0:
-        bundle = os.path.join(scratch, "bundle")
-        os.makedirs(bundle)
-        make_bundle(bundle)
         counter = iter(range(10**9))
         rows["runc"] = lambda: timed([shutil.which("runc"), "--root", scratch + "/runc", "run", "-b", bundle,
                                       f"bench{os.getpid()}x{next(counter)}"])
-        if shutil.which("crun"):
-            worker = Worker([shutil.which("crun"), "--root", scratch + "/crun", "run", "-b", bundle, "bench@"])
+    if shutil.which("crun") and os.geteuid() == 0:
+        for name, folder in (("crun", bundle), ("crun, no filter", bare)):
+            worker = Worker([shutil.which("crun"), "--root", scratch + "/crun", "run", "-b", folder, "bench@"])
             workers.append(worker)
-            rows["crun"] = worker.timed
+            rows[name] = worker.timed
     rows["pinfold"] = lambda: timed([pinfold, "run", "--", "/usr/bin/true"])
     return rows, workers
 
@@ -134,9 +151,9 @@ def main():
         json.dump({"runs": options.runs, "rows": result}, sys.stdout, indent=2)
         print()
         return
-    print(f"{'':12}{'median ms':>12}{'p95 ms':>12}{'pinfold / it':>14}   ({options.runs} runs each, interleaved)")
+    print(f"{'':18}{'median ms':>12}{'p95 ms':>12}{'pinfold / it':>14}   ({options.runs} runs each, interleaved)")
     for row in result:
-        print(f"{row['name']:12}{row['median_ms']:12.3f}{row['p95_ms']:12.3f}{row['pinfold_ratio']:14.2f}")
+        print(f"{row['name']:18}{row['median_ms']:12.3f}{row['p95_ms']:12.3f}{row['pinfold_ratio']:14.2f}")
 
 
 if __name__ == "__main__":
