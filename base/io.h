@@ -17,6 +17,11 @@ int pin_open_in_root(int root, const char *path, int how_flags, mode_t mode, str
 /* As above, and no symbolic link at all may be on the way. RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS. */
 int pin_open_beneath(int root, const char *path, int how_flags, mode_t mode, struct pin_error *err);
 
+/* A result that is ignored on purpose, where a cast to void isn't enough for the C library's declaration. */
+static inline void pin_ignore(ssize_t result) {
+    (void)result;
+}
+
 /* Reads to the end of the file, at most `limit` bytes (more is an error). The result ends with a zero byte
  * that `size` doesn't count; the caller frees it. NULL on failure. */
 char *pin_read_all(int fd, size_t limit, size_t *size, struct pin_error *err);

@@ -63,7 +63,7 @@ static bool start_child(const struct pin_inside *inside, int our_end, struct pin
     };
     if (unified >= 0) {
         args.flags |= (uint64_t)CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)unified;
+        args.cgroup = (__u64)unified;
     }
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
     if (pid == 0) {

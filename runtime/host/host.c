@@ -60,8 +60,8 @@ static bool parse_line(char *line, const char *name, const char *number, struct 
     return true;
 }
 
-/* From /etc/passwd alone: what resolves users by the network would have to be loaded into this process. Such users are
- * found by number. */
+/* From /etc/passwd alone: what resolves users by the network would have to be loaded into this process. Such
+ * users are found by number. */
 static void find_name(uint32_t uid, char *name, size_t room) {
     FILE *users = fopen("/etc/passwd", "re");
     const struct passwd *user = NULL;
@@ -87,8 +87,7 @@ bool pin_host_subids(const char *file, uint32_t uid, struct pin_subids *ids, str
         char *save = NULL;
         for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
             struct pin_subids found;
-            if (parse_line(line, name, number, &found) &&
-                found.count > best.count)
+            if (parse_line(line, name, number, &found) && found.count > best.count)
                 best = found;
         }
     }

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "runtime/state/record.h"
 #include "runtime/state/scratch.h"
 #include "runtime/state/slot_table.h"
@@ -18,7 +19,8 @@ uint32_t pin_slot_id_base(uint32_t number) {
 /* Concurrent commands that start at one place would fight for each slot in turn. */
 static uint32_t random_start(void) {
     uint32_t value = 0;
-    (void)getrandom(&value, sizeof(value), GRND_NONBLOCK); /* 0 does as well: this is about contention only */
+    pin_ignore(
+        getrandom(&value, sizeof(value), GRND_NONBLOCK)); /* 0 does as well: this is about contention */
     return value % PIN_SLOT_COUNT;
 }
 

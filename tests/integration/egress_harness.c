@@ -243,7 +243,7 @@ static int supervise(struct harness *harness, pid_t child, int channel, const st
             return 125;
         if (ready && !started) {
             started = true;
-            (void)write(channel, "G", 1);
+            pin_ignore(write(channel, "G", 1));
         }
         if (fds[2].revents != 0)
             replace(harness, broker);

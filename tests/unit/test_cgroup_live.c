@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "base/io.h"
 #include "base/units.h"
 #include "policy/policy.h"
 #include "runtime/build/cgroup/cgroup.h"
@@ -88,7 +89,7 @@ static pid_t start(struct pin_cgroup *group, void (*body)(void)) {
     if (child == 0) {
         char byte;
         (void)close(gate[1]);
-        (void)read(gate[0], &byte, 1);
+        pin_ignore(read(gate[0], &byte, 1));
         body();
         _exit(0);
     }

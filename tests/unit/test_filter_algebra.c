@@ -193,8 +193,8 @@ static void sorting_gives_one_order_and_drops_repeats(void **state) {
     (void)state;
     struct pin_filter_rule a[] = {
         {.name = "write"              },
-        {                              .name = "ioctl",     .arg_count = 2, .args = {eq(1, 2), eq(0, 5)}},
-        {                              .name = "write"    },
+        {              .name = "ioctl",     .arg_count = 2, .args = {eq(1, 2), eq(0, 5)}},
+        {              .name = "write"    },
         { .name = "ioctl", .arg_count = 1, .args = {eq(1, 1)}}
     };
     struct pin_filter filter = {.rules = a, .rule_count = PIN_COUNT(a)};

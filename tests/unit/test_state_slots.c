@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/io.h"
 #include "base/names.h"
 #include "runtime/state/record.h"
 #include "runtime/state/scratch.h"
@@ -144,7 +145,7 @@ static void a_killed_owner_at_any_moment_leaves_a_slot_that_the_sweep_frees(void
         if (child == 0) {
             struct pin_error err = {0};
             struct pin_slot slot = PIN_SLOT_NONE;
-            (void)write(ready[1], "x", 1);
+            pin_ignore(write(ready[1], "x", 1));
             for (;;)
                 if (!pin_slot_claim(fixture->dir, &slot, &err) || !pin_slot_release(&slot, &err))
                     _exit(1);

@@ -54,6 +54,15 @@ struct pin_cgroup *pin_cgroup_create_at(const struct pin_cgroup_facts *facts, co
                                         const struct pin_cgroup_limits *limits, uint32_t optional,
                                         uint32_t *missing, struct pin_error *err);
 
+/* As pin_cgroup_create_at() without limits and with every controller; directories that are there already are
+ * taken over, unless a process is in one of them. */
+struct pin_cgroup *pin_cgroup_adopt_at(const struct pin_cgroup_facts *facts, const char *path,
+                                       struct pin_error *err);
+
+/* The directories of the group, as the host has them: O_PATH, borrowed, and the last part of the place where
+ * their hierarchy is mounted ("memory", "cpu,cpuacct"). False: there is no directory of that index. */
+bool pin_cgroup_directory(const struct pin_cgroup *group, size_t index, int *dir, const char **name);
+
 /* Opens the directories of a group that exists. One without any directory is an error of kind NOT_FOUND. */
 struct pin_cgroup *pin_cgroup_open_at(const struct pin_cgroup_facts *facts, const char *path,
                                       struct pin_error *err);
@@ -68,11 +77,12 @@ static inline void pin_cgroup_free_slot(struct pin_cgroup **group) {
 /* Moves a process with all its threads into the group. */
 bool pin_cgroup_attach(const struct pin_cgroup *group, pid_t pid, struct pin_error *err);
 
-/* Files into which a process of one thread writes itself, one for each v1 directory of the group, opened for the caller
- * to close: their number, or -1. Moving oneself takes no lock of the whole system, while moving another process waits
- * for it, milliseconds at times: cgroup_procs_write_start() since Linux 5.18. A v2 directory is entered at birth, by
- * CLONE_INTO_CGROUP. */
-int pin_cgroup_entrances(const struct pin_cgroup *group, int files[PIN_CGROUP_HIERARCHIES], struct pin_error *err);
+/* Files into which a process of one thread writes itself, one for each v1 directory of the group, opened for
+ * the caller to close: their number, or -1. Moving oneself takes no lock of the whole system, while moving
+ * another process waits for it, milliseconds at times: cgroup_procs_write_start() since Linux 5.18. A v2
+ * directory is entered at birth, by CLONE_INTO_CGROUP. */
+int pin_cgroup_entrances(const struct pin_cgroup *group, int files[PIN_CGROUP_HIERARCHIES],
+                         struct pin_error *err);
 /* The writing; only system calls. */
 bool pin_cgroup_enter(const int *files, int count, struct pin_error *err);
 

@@ -43,7 +43,7 @@ static bool is_frozen(const struct freezer *freezer) {
 }
 
 bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, struct pin_error *err) {
-    struct freezer freezer;
+    struct freezer freezer = {0};
     uint64_t deadline = pin_cgroup_now_ns() + timeout_ns, pause = FIRST_PAUSE_NS;
     if (!find_freezer(group, &freezer, err))
         return false;
@@ -59,7 +59,7 @@ bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, stru
 }
 
 bool pin_cgroup_thaw(const struct pin_cgroup *group, struct pin_error *err) {
-    struct freezer freezer;
+    struct freezer freezer = {0};
     return find_freezer(group, &freezer, err) &&
            (pin_cgroup_file_write(freezer.dir, freezer.file, freezer.thaw) ||
             pin_fail_errno(err, "thaw the cgroup '%s'", group->path));
