@@ -242,7 +242,14 @@ static void search_and_execute(const struct request *request) {
     errno = told;
 }
 
+/* By itself: moving another process would wait for a lock of the whole system. */
+static void enter_cgroup(const struct request *request, struct outcome *outcome) {
+    if ((request->head.flags & PIN_INIT_CGROUP) && write(request->fds[request->fd_count - 1], "0", 1) != 1)
+        give_up(outcome, PIN_INIT_STAGE_CGROUP);
+}
+
 static void become(const struct request *request, struct outcome *outcome) {
+    enter_cgroup(request, outcome);
     (void)setsid(); /* can't fail: a new child leads no group */
     if (request->terminal >= 0 && ioctl(request->terminal, TIOCSCTTY, 0) < 0)
         give_up(outcome, PIN_INIT_STAGE_TTY);
@@ -325,6 +332,7 @@ static void execute(struct request *request, uint32_t length) {
     length -= (uint32_t)sizeof(request->head);
     for (uint32_t bit = 1; bit <= PIN_INIT_FRAME; bit <<= 1)
         wanted += (request->head.flags & bit) != 0;
+    wanted += (request->head.flags & PIN_INIT_CGROUP) != 0;
     if (wanted != request->fd_count)
         _exit(1);
     if (map_request(request, length)) {

@@ -16,12 +16,14 @@
 
 #define PIN_INIT_CONTROL_FD 3
 #define PIN_INIT_REQUEST_MAX (4u * 1024 * 1024) /* of `length` */
-#define PIN_INIT_FDS_MAX 4
+#define PIN_INIT_FDS_MAX 5
 
 enum pin_sync {                        /* parent to child while it builds, one byte each, in this order */
                 PIN_SYNC_MAPPED = 'M', /* the id maps are written: ids may be taken */
                 PIN_SYNC_EQUIPPED =
                     'E', /* the filter is in place; with it come init and the files to enter the cgroups by */
+                PIN_SYNC_HOOKED = 'H', /* an engine's container: the hooks outside have run */
+                PIN_SYNC_KEEP = 'K',   /* an engine's container: it may outlive its maker */
 };
 
 enum pin_init_type {
@@ -39,7 +41,13 @@ enum pin_init_type {
     PIN_INIT_TYPE_COUNT
 };
 
-enum pin_init_stage { PIN_INIT_STAGE_FORK, PIN_INIT_STAGE_CWD, PIN_INIT_STAGE_EXEC, PIN_INIT_STAGE_TTY };
+enum pin_init_stage {
+    PIN_INIT_STAGE_FORK,
+    PIN_INIT_STAGE_CWD,
+    PIN_INIT_STAGE_EXEC,
+    PIN_INIT_STAGE_TTY,
+    PIN_INIT_STAGE_CGROUP
+};
 
 struct pin_init_message {
     uint32_t type; /* enum pin_init_type */
@@ -52,9 +60,11 @@ enum pin_init_flags {
     PIN_INIT_STDIN = 1, /* a descriptor for 0 is sent; otherwise it is /dev/null */
     PIN_INIT_STDOUT = 2,
     PIN_INIT_STDERR = 4,
-    PIN_INIT_FRAME = 8, /* a descriptor for frames is sent; it becomes descriptor 3 inside */
-    PIN_INIT_TTY = 16,  /* make a terminal: 0, 1 and 2 are its slave; no descriptor for them is sent */
-    PIN_INIT_LAST = 32, /* init exits when this process ends, which kills all others */
+    PIN_INIT_FRAME = 8,   /* a descriptor for frames is sent; it becomes descriptor 3 inside */
+    PIN_INIT_TTY = 16,    /* make a terminal: 0, 1 and 2 are its slave; no descriptor for them is sent */
+    PIN_INIT_LAST = 32,   /* init exits when this process ends, which kills all others */
+    PIN_INIT_CGROUP = 64, /* a file is sent, the last one, into which the child writes "0" before all else:
+                             that moves it into a cgroup of its own before it runs anything of anybody's */
 };
 
 struct pin_init_exec {

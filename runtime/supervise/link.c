@@ -110,6 +110,30 @@ bool pin_link_execute(struct pin_link *link, const struct pin_link_command *comm
     return pin_link_send(link, err);
 }
 
+void pin_link_say_why(const struct pin_link_message *message, const char *program, const char *cwd,
+                      struct pin_error *err) {
+    static const char *const doing[] = {
+        [PIN_INIT_STAGE_FORK] = "start a process",
+        [PIN_INIT_STAGE_CWD] = "enter the working directory",
+        [PIN_INIT_STAGE_EXEC] = "execute",
+        [PIN_INIT_STAGE_TTY] = "make a terminal",
+        [PIN_INIT_STAGE_CGROUP] = "enter a cgroup of its own with",
+    };
+    char name[160];
+    bool is_cwd = message->stage == PIN_INIT_STAGE_CWD;
+    const char *what = is_cwd ? cwd : program;
+    (void)pin_escape(name, sizeof(name), what, strlen(what));
+    errno = message->head.value;
+    (void)pin_fail_errno(err, "%s '%s'", doing[message->stage], name);
+    (void)pin_point(err, is_cwd ? "/process/cwd" : "/process/args/0");
+    if (message->stage != PIN_INIT_STAGE_EXEC)
+        return;
+    bool is_missing = message->head.value == ENOENT || message->head.value == ENOTDIR;
+    err->kind = is_missing ? PIN_ERROR_NOT_FOUND : PIN_ERROR_NOT_EXECUTABLE;
+    (void)pin_hint(err, is_missing ? "is it in the image, and its folder in PATH?"
+                                   : "is it a program for this machine, with the permission to execute it?");
+}
+
 bool pin_link_signal(struct pin_link *link, uint32_t id, int signal, struct pin_error *err) {
     struct pin_init_message head = {PIN_INIT_SIGNAL, id, signal, 0};
     if (link->out.end > (size_t)PIN_INIT_REQUEST_MAX + PIN_LINK_QUEUE_MAX)
@@ -242,7 +266,7 @@ static enum pin_link_event judge(struct pin_link *link, struct pin_link_message 
         return broken(err, "an error of the builder's");
     if (message->head.type == PIN_INIT_NOT_STARTED) {
         uint8_t stage = link->in.bytes[sizeof(message->head)];
-        if (stage > PIN_INIT_STAGE_TTY || message->head.value <= 0)
+        if (stage > PIN_INIT_STAGE_CGROUP || message->head.value <= 0)
             return broken(err, "a stage that there isn't");
         message->stage = (enum pin_init_stage)stage;
     }

@@ -64,5 +64,10 @@ struct pin_link_message {
     struct pin_error failure;  /* of BUILD_FAILED, made fit to print */
 };
 
+/* A message NOT_STARTED as an error for a person. Kind NOT_FOUND or NOT_EXECUTABLE where it was the program's
+ * fault. */
+void pin_link_say_why(const struct pin_link_message *message, const char *program, const char *cwd,
+                      struct pin_error *err);
+
 enum pin_link_event pin_link_receive(struct pin_link *link, struct pin_link_message *message,
                                      struct pin_error *err);

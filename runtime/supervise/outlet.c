@@ -83,6 +83,8 @@ static bool stream(struct pin_outlet *outlet, const uint8_t *data, size_t size) 
 }
 
 bool pin_outlet_write(struct pin_outlet *outlet, const uint8_t *data, size_t size) {
+    if (outlet->tap != NULL)
+        outlet->tap(outlet->tap_self, data, size);
     switch (outlet->kind) {
     case PIN_OUTPUT_PASS: pin_sink_write(outlet->sink, data, size); return true;
     case PIN_OUTPUT_CAPTURE: return capture(outlet, data, size);

@@ -27,7 +27,9 @@ struct pin_outlet {
     const char *type;          /* STREAM: "stdout" or "stderr" */
     uint8_t held[3];           /* STREAM: the start of a UTF-8 sequence that isn't whole yet */
     size_t held_size;
-    size_t room; /* CAPTURE: of text->data */
+    size_t room;                                               /* CAPTURE: of text->data */
+    void (*tap)(void *self, const uint8_t *data, size_t size); /* sees the same bytes, first; NULL: nobody */
+    void *tap_self;
 };
 
 /* False when memory is out: the text is then cut here. */

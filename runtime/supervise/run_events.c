@@ -41,31 +41,15 @@ void pin_run_on_frame(void *self, const struct pin_frame_info *info, const uint8
 }
 
 static void on_not_started(struct run *run, const struct pin_link_message *message) {
-    static const char *const doing[] = {
-        [PIN_INIT_STAGE_FORK] = "start a process",
-        [PIN_INIT_STAGE_CWD] = "enter the working directory",
-        [PIN_INIT_STAGE_EXEC] = "execute",
-        [PIN_INIT_STAGE_TTY] = "make a terminal",
-    };
-    char name[160];
     struct pin_error err = {0};
-    bool is_cwd = message->stage == PIN_INIT_STAGE_CWD, is_exec = message->stage == PIN_INIT_STAGE_EXEC;
-    const char *what = is_cwd ? run->given->cwd : run->given->argv[0];
-    (void)pin_escape(name, sizeof(name), what, strlen(what));
-    errno = message->head.value;
-    (void)pin_fail_errno(&err, "%s '%s'", doing[message->stage], name);
-    (void)pin_point(&err, is_cwd ? "/process/cwd" : "/process/args/0");
-    if (!is_exec) {
+    pin_link_say_why(message, run->given->argv[0], run->given->cwd, &err);
+    if (message->stage != PIN_INIT_STAGE_EXEC) {
         pin_run_fail(run, &err);
         return;
     }
-    bool is_missing = message->head.value == ENOENT || message->head.value == ENOTDIR;
-    err.kind = is_missing ? PIN_ERROR_NOT_FOUND : PIN_ERROR_NOT_EXECUTABLE;
-    (void)pin_hint(&err, is_missing ? "is it in the image, and its folder in PATH?"
-                                    : "is it a program for this machine, with the permission to execute it?");
     run->result->error = err;
     run->result->status = PIN_STATUS_ERROR;
-    run->result->exit_code = is_missing ? PIN_EXIT_NOT_FOUND : PIN_EXIT_NOT_EXECUTABLE;
+    run->result->exit_code = err.kind == PIN_ERROR_NOT_FOUND ? PIN_EXIT_NOT_FOUND : PIN_EXIT_NOT_EXECUTABLE;
     pin_run_kill(run);
 }
 
