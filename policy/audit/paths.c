@@ -20,10 +20,7 @@ static bool has_workspace(const struct pin_policy *policy) {
     return policy->filesystem.workspace != PIN_ACCESS_NONE;
 }
 
-/* Whether something that is mounted for its own sake lies over the path. */
-static bool is_taken(const struct pin_policy *policy, const char *path) {
-    if (pin_path_beneath(path, "/proc") || pin_path_beneath(path, "/dev"))
-        return true;
+static bool is_mounted(const struct pin_policy *policy, const char *path) {
     for (size_t i = 0; i < policy->filesystem.mount_count; i++)
         if (pin_path_beneath(path, policy->filesystem.mounts[i].target))
             return true;
@@ -32,10 +29,10 @@ static bool is_taken(const struct pin_policy *policy, const char *path) {
 
 /* Whether an entry of filesystem.write is a tmpfs of its own; `before` are the entries in front of it. */
 static bool is_scratch(const struct pin_policy *policy, const char *path, size_t before) {
-    bool tmp = strcmp(path, "/tmp") == 0;
+    bool own = strcmp(path, "/tmp") == 0 || strcmp(path, "/dev/shm") == 0;
     if (policy->filesystem.tmp_bytes == 0 || strcmp(path, "/") == 0 ||
-        pin_path_beneath(path, PIN_PATH_WORKSPACE_TARGET) || is_taken(policy, path) ||
-        (policy->filesystem.root == PIN_ROOT_OVERLAY && !tmp))
+        pin_path_beneath(path, PIN_PATH_WORKSPACE_TARGET) || is_mounted(policy, path) ||
+        (policy->filesystem.root == PIN_ROOT_OVERLAY && !own))
         return false;
     for (size_t i = 0; i < before; i++) {
         const char *earlier = policy->filesystem.write.items[i].text;
@@ -45,16 +42,7 @@ static bool is_scratch(const struct pin_policy *policy, const char *path, size_t
     return true;
 }
 
-static bool has_shared_memory(const struct pin_policy *policy) {
-    for (size_t i = 0; i < policy->filesystem.write.count; i++)
-        if (strcmp(policy->filesystem.write.items[i].text, "/tmp") == 0 && is_scratch(policy, "/tmp", i))
-            return true;
-    return false;
-}
-
 static bool in_scratch(const struct pin_policy *policy, const char *path) {
-    if (pin_path_beneath(path, "/dev/shm"))
-        return has_shared_memory(policy);
     for (size_t i = 0; i < policy->filesystem.write.count; i++) {
         const char *entry = policy->filesystem.write.items[i].text;
         if (pin_path_beneath(path, entry) && is_scratch(policy, entry, i))

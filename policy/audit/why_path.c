@@ -141,11 +141,7 @@ static struct pin_answer grant_write(const struct pin_why_context *context,
                                : "the workspace may be written; the host's files change");
         answer.given = needs_workspace;
         return answer;
-    case PIN_PATH_SCRATCH:
-        if (fate->write == NULL) /* /dev/shm comes with /tmp */
-            return answer_by(policy, PIN_ANSWER_ALLOW, PIN_FIELD_FILESYSTEM_TMP,
-                             "it is memory of the run's own");
-        return answer_by_write(context, fate->write, "it is memory of the run's own");
+    case PIN_PATH_SCRATCH: return answer_by_write(context, fate->write, "it is memory of the run's own");
     case PIN_PATH_DEVICES:
         answer = answer_by(policy, PIN_ANSWER_ALLOW, PIN_FIELD_WRITE,
                            "the sandbox's own devices may be written; nothing can be made beside them");
@@ -221,10 +217,7 @@ struct pin_answer pin_why_read(const struct pin_why_context *context) {
         answer = answer_by(policy, PIN_ANSWER_ALLOW, PIN_FIELD_WORKSPACE_ACCESS, "it is the workspace");
         answer.given = needs_workspace;
         return answer;
-    case PIN_PATH_SCRATCH:
-        return fate.write != NULL ? answer_by_write(context, fate.write, "it is memory of the run's own")
-                                  : answer_by(policy, PIN_ANSWER_ALLOW, PIN_FIELD_FILESYSTEM_TMP,
-                                              "it is memory of the run's own");
+    case PIN_PATH_SCRATCH: return answer_by_write(context, fate.write, "it is memory of the run's own");
     case PIN_PATH_PROC:
         return (struct pin_answer){.verdict = PIN_ANSWER_ALLOW,
                                    .reason = "every sandbox has a /proc of its own processes"};

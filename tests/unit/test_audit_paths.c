@@ -60,6 +60,13 @@ static struct pin_bundle *resolve(const struct pin_policy *policy, struct pin_fi
 static void compare(const struct pin_policy *policy, const struct pin_bundle *bundle, const char *path) {
     struct pin_path_fate fate = pin_path_judge(policy, path);
     bool layer = mount_writes(bundle, policy, path), landlock = landlock_writes(bundle, path);
+    const struct pin_bundle_mount *mount = last_mount(bundle, path);
+    bool scratch = mount != NULL && strcmp(mount->type != NULL ? mount->type : "", "tmpfs") == 0 &&
+                   strcmp(mount->destination, "/dev") != 0;
+    bool workspace = fate.layer == PIN_PATH_WORKSPACE; /* a copy-on-write one is no mount of the list */
+    if (!workspace && scratch != (fate.layer == PIN_PATH_SCRATCH))
+        fail_msg("'%s': %s, and a run would have %s", path, pin_path_layer_name(fate.layer),
+                 scratch ? "a tmpfs" : "none");
     if (fate.layer_writes != layer || fate.landlock_writes != landlock)
         fail_msg("'%s': layer %d (%s), Landlock %d; a run would have %d, %d", path, fate.layer_writes,
                  pin_path_layer_name(fate.layer), fate.landlock_writes, layer, landlock);
@@ -82,9 +89,35 @@ static void fates_are_those_of_a_run(void **state) {
     assert_true(compared > 1000);
 }
 
+static void memory_of_its_own_is_where_it_is_listed(void **state) {
+    (void)state;
+    static const char *const rows[] = {
+        "\"write\": [\"/tmp\"]",
+        "\"write\": [\"/dev/shm\"]",
+        "\"write\": [\"/\", \"/dev/shm\"], \"root\": \"overlay\"",
+        "\"write\": [\"/tmp\", \"/var\"], \"root\": \"overlay\"",
+        "\"write\": [\"/tmp/x\", \"/tmp\"]",
+        "\"write\": [\"/tmp\", \"/dev/shm\"], \"tmp\": 0",
+        "\"write\": [\"/m\", \"/m/a\"], \"mounts\": [{\"source\": \"/s\", \"target\": \"/m/a\"}]",
+        "\"write\": [], \"workspace\": {\"access\": \"read-only\"}",
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        PIN_ARENA struct pin_arena arena = {0};
+        struct pin_findings found = {0};
+        struct pin_policy *policy = policy_of(pin_arena_printf(&arena, "\"filesystem\": {%s}", rows[i]));
+        struct pin_bundle *bundle = resolve(policy, &found);
+        assert_non_null(bundle);
+        for (size_t j = 0; j < sizeof(paths) / sizeof(paths[0]); j++)
+            compare(policy, bundle, paths[j]);
+        pin_bundle_free(bundle);
+        pin_policy_free(policy);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fates_are_those_of_a_run),
+        cmocka_unit_test(memory_of_its_own_is_where_it_is_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static void paths_lie_in_layers(void **state) {
         {"write /data/a b/c",     PIN_ANSWER_ALLOW, "/filesystem/write/2"         },
         {"write /datax",          PIN_ANSWER_DENY,  "/filesystem/write"           },
         {"write /workspace/x",    PIN_ANSWER_ALLOW, "/filesystem/workspace/access"},
-        {"write /dev/shm/x",      PIN_ANSWER_ALLOW, "/filesystem/tmp"             },
+        {"write /dev/shm/x",      PIN_ANSWER_DENY,  NULL                          },
         {"write /dev/null",       PIN_ANSWER_ALLOW, NULL                          },
         {"write /dev/sda",        PIN_ANSWER_DENY,  NULL                          },
         {"write /proc/self/mem",  PIN_ANSWER_DENY,  NULL                          },
