@@ -13,8 +13,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-#define PIN_IMAGE_RECORD_MAX (4u * 1024 * 1024) /* bytes */
-#define PIN_IMAGE_LAYERS_MAX 127                /* what overlay and other tools agree on */
+#define PIN_IMAGE_RECORD_MAX ((size_t)4 * 1024 * 1024) /* bytes */
+#define PIN_IMAGE_LAYERS_MAX 127                       /* what overlay and other tools agree on */
 
 struct pin_image_label {
     const char *key, *value;

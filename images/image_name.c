@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define HEX_SIZE ((size_t)2 * PIN_SHA256_SIZE)
+
 static const char alnum[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
 static bool is_one_of(char c, const char *set) {
@@ -10,8 +12,7 @@ static bool is_one_of(char c, const char *set) {
 }
 
 bool pin_image_is_hex(const char *text) {
-    return strspn(text, "0123456789abcdef") == 2 * (size_t)PIN_SHA256_SIZE &&
-           text[2 * PIN_SHA256_SIZE] == '\0';
+    return strspn(text, "0123456789abcdef") == HEX_SIZE && text[HEX_SIZE] == '\0';
 }
 
 bool pin_image_is_digest(const char *text) {
@@ -148,7 +149,7 @@ bool pin_image_name_from_file(const char *file, struct pin_image_name *name) {
     memcpy(text, file, strlen(file) + 1);
     swap_characters(text, "+,", "/:");
     struct pin_error ignored = {0};
-    struct pin_image_name parsed;
+    struct pin_image_name parsed = {0};
     if (!pin_image_name_parse(text, &parsed, &ignored) || parsed.name[0] == '\0' || parsed.digest[0] != '\0')
         return false;
     if (strcmp(pin_image_name_file(again, &parsed), file) != 0)

@@ -71,8 +71,8 @@ static int hold_image(const struct pin_image_store *store, const char *hex, cons
 
 bool pin_image_find(const struct pin_image_store *store, struct pin_arena *arena, const char *name,
                     struct pin_image_config *config, int *hold, struct pin_error *err) {
-    char digest[PIN_DIGEST_TEXT], text[PIN_IMAGE_TEXT];
-    struct pin_image_name parsed;
+    char digest[PIN_DIGEST_TEXT] = "", text[PIN_IMAGE_TEXT];
+    struct pin_image_name parsed = {0};
     if (!find_digest(store, name, digest, &parsed, err))
         return false;
     PIN_CLOSE int image = hold_image(store, digest + strlen("sha256:"), name, err);
@@ -80,7 +80,7 @@ bool pin_image_find(const struct pin_image_store *store, struct pin_arena *arena
         return false;
     size_t size;
     PIN_FREE char *data = pin_read_file_at(image, "record", PIN_IMAGE_RECORD_MAX, &size, err);
-    struct pin_image_config found;
+    struct pin_image_config found = {0};
     if (data == NULL || !pin_image_record_parse(arena, data, size, &found, err))
         return pin_wrap(err, "image '%.100s'", name);
     if (strcmp(found.manifest, digest) != 0)
@@ -115,7 +115,7 @@ static bool list_layers(const struct pin_image_store *store, struct pin_arena *a
 bool pin_image_resolve(const struct pin_image_store *store, struct pin_arena *arena, const char *name,
                        struct pin_rootfs *rootfs, struct pin_image_config *config, int *hold,
                        struct pin_error *err) {
-    struct pin_image_config found;
+    struct pin_image_config found = {0};
     PIN_CLOSE int held = -1;
     if (!pin_image_find(store, arena, name, &found, &held, err))
         return false;

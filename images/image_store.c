@@ -55,7 +55,7 @@ static bool make_directories(const char *path, struct pin_error *err) {
 
 /* Somebody who may write here could give a sandbox another root than the one that was checked. */
 static bool is_ours(int dir, const char *path, struct pin_error *err) {
-    struct stat st;
+    struct stat st = {0};
     if (fstat(dir, &st) < 0)
         return pin_fail_errno(err, "look at '%s'", path);
     if (st.st_uid != geteuid()) {
@@ -99,7 +99,7 @@ bool pin_image_store_open_at(struct pin_image_store *store, const char *path, bo
 }
 
 bool pin_image_store_open(struct pin_image_store *store, bool create, struct pin_error *err) {
-    char path[PATH_MAX];
+    char path[PATH_MAX] = "";
     return choose_path(path, err) && pin_image_store_open_at(store, path, create, err);
 }
 

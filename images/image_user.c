@@ -12,7 +12,7 @@
 #include "base/io.h"
 #include "base/units.h"
 
-#define FILE_MAX (1024u * 1024) /* bytes */
+#define FILE_MAX ((size_t)1024 * 1024) /* bytes */
 #define NAME_MAX_BYTES 256
 
 enum layer_has { LAYER_HAS, LAYER_HASNT, LAYER_HIDES };
@@ -127,7 +127,7 @@ bool pin_image_user(const struct pin_rootfs *rootfs, const char *user, uint32_t 
     char name[NAME_MAX_BYTES];
     const char *colon = strchr(user, ':');
     size_t size = colon == NULL ? strlen(user) : (size_t)(colon - user);
-    uint32_t found_uid, found_gid;
+    uint32_t found_uid = UINT32_MAX, found_gid = UINT32_MAX;
     if (size >= sizeof(name) || strpbrk(user, "\n") != NULL || (size == 0 && user[0] != '\0') ||
         (colon != NULL && (colon[1] == '\0' || strchr(colon + 1, ':') != NULL)))
         return pin_fail(err, PIN_ERROR_INVALID, "the image's user isn't 'user' or 'user:group'");

@@ -13,7 +13,7 @@
 #include "images/store/hash.h"
 #include "images/store/oci.h"
 
-#define CHUNK (1024 * 1024)
+#define CHUNK ((size_t)128 * 1024) /* bytes, on the stack */
 
 static void blob_path(char path[80], const char *digest) {
     (void)snprintf(path, 80, "blobs/%s", digest + strlen("sha256:"));
@@ -23,11 +23,11 @@ bool pin_store_check_blob(const struct pin_image_store *store, const char *diges
     PIN_HASHER struct pin_hasher *hasher = pin_hasher_new();
     struct pin_error ignored = {0};
     PIN_CLOSE int fd = pin_store_open_blob(store, digest, &ignored);
-    PIN_FREE char *buffer = malloc(CHUNK);
+    char buffer[CHUNK];
     uint8_t hash[PIN_SHA256_SIZE];
     char found[PIN_DIGEST_TEXT];
     ssize_t got = -1;
-    if (fd < 0 || buffer == NULL)
+    if (fd < 0)
         return false;
     while ((got = read(fd, buffer, CHUNK)) > 0 || (got < 0 && errno == EINTR)) {
         if (got < 0)
@@ -43,11 +43,9 @@ bool pin_store_check_blob(const struct pin_image_store *store, const char *diges
 static bool copy_hashed(int from, int to, uint64_t most, char digest[PIN_DIGEST_TEXT], uint64_t *size,
                         struct pin_error *err) {
     PIN_HASHER struct pin_hasher *hasher = pin_hasher_new();
-    PIN_FREE char *buffer = malloc(CHUNK);
+    char buffer[CHUNK];
     uint8_t hash[PIN_SHA256_SIZE];
     *size = 0;
-    if (buffer == NULL)
-        abort();
     while (*size <= most) {
         ssize_t got = pread(from, buffer, CHUNK, (off_t)*size);
         if (got < 0 && errno == EINTR)

@@ -18,7 +18,7 @@
 #include "images/store/blob.h"
 #include "images/store/hash.h"
 
-#define CHUNK (1024 * 1024)
+#define CHUNK ((size_t)128 * 1024)
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
 
 /* Where the layout goes: one of two. */
@@ -26,7 +26,7 @@ struct target {
     int dir;
     struct archive *tar;
     const struct pin_image_store *store;
-    char *buffer;
+    char buffer[CHUNK];
 };
 
 static bool tar_failed(const struct target *target, struct pin_error *err) {
@@ -34,8 +34,7 @@ static bool tar_failed(const struct target *target, struct pin_error *err) {
     return pin_fail_errno(err, "write the archive: %.120s", archive_error_string(target->tar));
 }
 
-static bool begin_member(const struct target *target, const char *path, uint64_t size,
-                         struct pin_error *err) {
+static bool begin_member(struct target *target, const char *path, uint64_t size, struct pin_error *err) {
     struct archive_entry *entry = archive_entry_new();
     archive_entry_set_pathname(entry, path);
     archive_entry_set_filetype(entry, AE_IFREG);
@@ -47,7 +46,7 @@ static bool begin_member(const struct target *target, const char *path, uint64_t
     return code == ARCHIVE_OK || tar_failed(target, err);
 }
 
-static bool put_text(const struct target *target, const char *path, const char *text, struct pin_error *err) {
+static bool put_text(struct target *target, const char *path, const char *text, struct pin_error *err) {
     size_t size = strlen(text);
     if (target->tar != NULL)
         return begin_member(target, path, size, err) &&
@@ -59,15 +58,14 @@ static bool put_text(const struct target *target, const char *path, const char *
     return pin_write_all(file, text, size, err);
 }
 
-static bool put_piece(const struct target *target, int file, size_t size, struct pin_error *err) {
+static bool put_piece(struct target *target, int file, size_t size, struct pin_error *err) {
     if (target->tar != NULL)
         return archive_write_data(target->tar, target->buffer, size) == (la_ssize_t)size ||
                tar_failed(target, err);
     return pin_write_all(file, target->buffer, size, err);
 }
 
-static bool copy_blob(const struct target *target, int from, int file, const char *digest,
-                      struct pin_error *err) {
+static bool copy_blob(struct target *target, int from, int file, const char *digest, struct pin_error *err) {
     PIN_HASHER struct pin_hasher *hasher = pin_hasher_new();
     uint8_t hash[PIN_SHA256_SIZE];
     char found[PIN_DIGEST_TEXT];
@@ -88,7 +86,7 @@ static bool copy_blob(const struct target *target, int from, int file, const cha
            pin_fail(err, PIN_ERROR_INVALID, "the blob %s of the store is damaged", digest);
 }
 
-static bool put_blob(const struct target *target, const char *digest, struct pin_error *err) {
+static bool put_blob(struct target *target, const char *digest, struct pin_error *err) {
     char path[96];
     struct stat st;
     (void)snprintf(path, sizeof(path), "blobs/sha256/%.64s", digest + strlen("sha256:"));
@@ -147,8 +145,8 @@ static char *print_index(const struct target *target, const struct pin_image_con
     return text;
 }
 
-static bool put_layout(const struct target *target, const struct pin_image_config *image,
-                       const char *reference, struct pin_error *err) {
+static bool put_layout(struct target *target, const struct pin_image_config *image, const char *reference,
+                       struct pin_error *err) {
     PIN_FREE char *index = print_index(target, image, reference);
     if (index == NULL)
         return pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory to write the index");
@@ -205,10 +203,7 @@ static bool export_directory(struct target *target, const struct pin_image_confi
 
 bool pin_image_export(struct pin_store_work *work, const struct pin_image_config *image, const char *path,
                       bool as_tar, const char *reference, struct pin_error *err) {
-    PIN_FREE char *buffer = malloc(CHUNK);
-    if (buffer == NULL)
-        abort();
-    struct target target = {.dir = -1, .store = work->store, .buffer = buffer};
+    struct target target = {.dir = -1, .store = work->store};
     return as_tar ? export_tar(&target, image, path, reference, err)
                   : export_directory(&target, image, path, reference, err);
 }

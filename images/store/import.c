@@ -32,7 +32,7 @@ bool pin_import_blob(struct pin_importing *importing, const struct pin_oci_descr
 char *pin_import_document(struct pin_importing *importing, const struct pin_oci_descriptor *blob,
                           size_t *size, struct pin_error *err) {
     if (blob->size > PIN_OCI_DOCUMENT_MAX) {
-        (void)pin_fail(err, PIN_ERROR_INVALID, "the document %s is larger than %u bytes", blob->digest,
+        (void)pin_fail(err, PIN_ERROR_INVALID, "the document %s is larger than %zu bytes", blob->digest,
                        PIN_OCI_DOCUMENT_MAX);
         return NULL;
     }

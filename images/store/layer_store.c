@@ -10,8 +10,17 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/units.h"
 #include "images/store/remove.h"
 #include "images/store/tree_index.h"
+
+/* "BYTES bytes ENTRIES entries" */
+static bool read_sizes(char *text, struct pin_image_layer *layer) {
+    char *rest = NULL, *bytes = strtok_r(text, " ", &rest), *word = strtok_r(NULL, " ", &rest),
+         *entries = strtok_r(NULL, " ", &rest);
+    return word != NULL && entries != NULL && pin_parse_u64(bytes, &layer->unpacked_bytes) &&
+           pin_parse_u64(entries, &layer->entries);
+}
 
 bool pin_layer_have(const struct pin_image_store *store, const char *diff_id, struct pin_image_layer *layer) {
     char path[96], text[128] = "";
@@ -19,8 +28,7 @@ bool pin_layer_have(const struct pin_image_store *store, const char *diff_id, st
     PIN_CLOSE int fd = openat(store->dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
         return false;
-    return sscanf(text, "%" SCNu64 " bytes %" SCNu64 " entries\n", &layer->unpacked_bytes, &layer->entries) ==
-           2;
+    return read_sizes(text, layer);
 }
 
 static bool write_sizes(int folder, const struct pin_layer_unpacked *unpacked, struct pin_error *err) {

@@ -15,7 +15,7 @@
 #include "base/units.h"
 #include "images/store/hash.h"
 
-#define CHUNK (256 * 1024)
+#define CHUNK ((size_t)256 * 1024)
 
 const struct pin_layer_limits pin_layer_limits_default = {
     .bytes = 64 * PIN_GIB,
@@ -48,7 +48,7 @@ struct pin_layer_stream {
     uint64_t compressed, uncompressed, file_bytes, entries, deadline_ns;
     struct pin_error failure; /* of our read callback, which libarchive can't carry */
     bool at_end;
-    char *buffer;
+    char buffer[CHUNK];
 };
 
 static uint64_t now_ns(void) {
@@ -137,11 +137,10 @@ static bool choose_compression(struct pin_layer_stream *stream, struct pin_error
     ssize_t got = pread(stream->fd, magic, sizeof(magic), 0);
     if (got < 0)
         return pin_fail_errno(err, "read the layer");
-    size_t i = 0;
-    while (compressions[i].magic_size > (size_t)got ||
-           memcmp(magic, compressions[i].magic, compressions[i].magic_size) != 0)
-        i++; /* the last one, no magic, always fits */
-    stream->compression = &compressions[i];
+    for (size_t i = 0; i + 1 < PIN_COUNT(compressions); i++)
+        if (compressions[i].magic_size <= (size_t)got &&
+            memcmp(magic, compressions[i].magic, compressions[i].magic_size) == 0)
+            stream->compression = &compressions[i];
     return true;
 }
 
@@ -171,24 +170,26 @@ static bool open_tar(struct pin_layer_stream *stream, struct pin_error *err) {
     return true;
 }
 
+static bool start(struct pin_layer_stream *stream, struct pin_error *err) {
+    if (!choose_compression(stream, err))
+        return false;
+    if (stream->compression->filter != ARCHIVE_FILTER_NONE && !open_unpacker(stream, err))
+        return false;
+    return open_tar(stream, err);
+}
+
 struct pin_layer_stream *pin_layer_stream_open(int fd, const struct pin_layer_limits *limits,
                                                struct pin_error *err) {
-    PIN_LAYER_STREAM struct pin_layer_stream *stream = calloc(1, sizeof(*stream));
-    char *buffer = malloc(CHUNK);
-    if (stream == NULL || buffer == NULL)
+    struct pin_layer_stream *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL)
         abort();
-    *stream =
-        (struct pin_layer_stream){.fd = fd, .limits = *limits, .hasher = pin_hasher_new(), .buffer = buffer};
+    *stream = (struct pin_layer_stream){.fd = fd, .limits = *limits, .hasher = pin_hasher_new()};
+    stream->compression = &compressions[PIN_COUNT(compressions) - 1];
     stream->deadline_ns = now_ns() + limits->time_ns;
-    if (!choose_compression(stream, err))
-        return NULL;
-    if (stream->compression->filter != ARCHIVE_FILTER_NONE && !open_unpacker(stream, err))
-        return NULL;
-    if (!open_tar(stream, err))
-        return NULL;
-    struct pin_layer_stream *opened = stream;
-    stream = NULL;
-    return opened;
+    if (start(stream, err))
+        return stream;
+    pin_layer_stream_close(stream);
+    return NULL;
 }
 
 /* The one warning that is none: a name that the locale has no characters for is kept byte for byte, as we
@@ -256,7 +257,6 @@ void pin_layer_stream_close(struct pin_layer_stream *stream) {
     (void)archive_read_free(stream->tar);
     (void)archive_read_free(stream->unpacker);
     pin_hasher_free(stream->hasher);
-    free(stream->buffer);
     free(stream);
 }
 

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "images/store/remove.h"
 
-#define TIMES_MAX (256u * 1024 * 1024) /* bytes of noted directories */
+#define TIMES_MAX ((size_t)256 * 1024 * 1024) /* bytes of noted directories */
 #define OPAQUE "user.overlay.opaque"
 
 struct noted_time { /* followed by the path and its zero */

@@ -29,7 +29,7 @@ static bool wrong(const char *pointer, const char *why, struct pin_error *err) {
 static json_t *load(const char *data, size_t size, const char *what, struct pin_error *err) {
     json_error_t why;
     if (size > PIN_OCI_DOCUMENT_MAX) {
-        (void)pin_fail(err, PIN_ERROR_INVALID, "the image's %s is larger than %u bytes", what,
+        (void)pin_fail(err, PIN_ERROR_INVALID, "the image's %s is larger than %zu bytes", what,
                        PIN_OCI_DOCUMENT_MAX);
         return NULL;
     }

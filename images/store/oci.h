@@ -9,8 +9,8 @@
 #include "images/image_config.h"
 #include "images/image_name.h"
 
-#define PIN_OCI_DOCUMENT_MAX (4u * 1024 * 1024) /* bytes */
-#define PIN_OCI_INDEX_MAX 4096                  /* descriptors */
+#define PIN_OCI_DOCUMENT_MAX ((size_t)4 * 1024 * 1024) /* bytes */
+#define PIN_OCI_INDEX_MAX 4096                         /* descriptors */
 
 struct pin_oci_descriptor {
     const char *media_type;

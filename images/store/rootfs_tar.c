@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +16,7 @@
 
 #include "base/cleanup.h"
 
-#define CHUNK (256 * 1024)
+#define CHUNK ((size_t)128 * 1024)
 #define DEPTH_MAX 256
 
 struct writing {
@@ -25,7 +26,7 @@ struct writing {
     unsigned depth;
     dev_t device;
     char path[PATH_MAX];
-    char *buffer;
+    char buffer[CHUNK];
 };
 
 static bool failed(struct writing *writing, const char *what, struct pin_error *err) {
@@ -80,9 +81,7 @@ static bool put_empty(struct writing *writing, const char *path, struct pin_erro
 static bool put_whiteout(struct writing *writing, const char *name, struct pin_error *err) {
     char path[PATH_MAX + 8];
     size_t above = strlen(writing->path) - strlen(name);
-    memcpy(path, writing->path, above);
-    memcpy(path + above, ".wh.", 4);
-    memcpy(path + above + 4, name, strlen(name) + 1);
+    (void)snprintf(path, sizeof(path), "%.*s.wh.%s", (int)above, writing->path, name);
     return put_empty(writing, path, err);
 }
 
@@ -220,15 +219,16 @@ static bool put_directory_header(struct writing *writing, int fd, struct pin_err
         return pin_fail(err, PIN_ERROR_INVALID, "'%.200s' is a mount point, or nested too deep",
                         writing->path);
     writing->device = st.st_dev;
-    char path[PATH_MAX + 16];
-    size_t size = strlen(writing->path);
-    memcpy(path, size > 0 ? writing->path : ".", size > 0 ? size + 1 : 2);
-    struct archive_entry *entry = describe(writing, strcat(path, "/"), &st);
+    char path[PATH_MAX + 2], opaque[PATH_MAX + 16];
+    const char *here = writing->path[0] != '\0' ? writing->path : ".";
+    (void)snprintf(path, sizeof(path), "%s/", here);
+    struct archive_entry *entry = describe(writing, path, &st);
     bool done = add_attributes(writing, fd, entry, err) && put_header(writing, entry, err);
     archive_entry_free(entry);
     if (!done || !writing->options->changes || !is_opaque(fd))
         return done;
-    return put_empty(writing, strcat(path, ".wh..wh..opq"), err);
+    (void)snprintf(opaque, sizeof(opaque), "%s/.wh..wh..opq", here);
+    return put_empty(writing, opaque, err);
 }
 
 static bool put_directory(struct writing *writing, int dir, const char *name, struct pin_error *err) {
@@ -252,11 +252,7 @@ static bool put_directory(struct writing *writing, int dir, const char *name, st
 
 bool pin_rootfs_tar_write(int root, int to, const struct pin_rootfs_tar_options *options,
                           struct pin_error *err) {
-    PIN_FREE struct writing *writing = calloc(1, sizeof(*writing));
-    PIN_FREE char *buffer = malloc(CHUNK);
-    if (writing == NULL || buffer == NULL)
-        abort();
-    *writing = (struct writing){.options = options, .buffer = buffer};
+    struct writing whole = {.options = options}, *writing = &whole;
     writing->tar = archive_write_new();
     writing->links = archive_entry_linkresolver_new();
     bool done = true;

@@ -12,7 +12,7 @@
 #include "base/sha256.h"
 
 #define PIN_SIGNATURE_MEDIA_TYPE "application/vnd.dev.cosign.simplesigning.v1+json"
-#define PIN_SIGNATURE_PAYLOAD_MAX (64u * 1024) /* bytes */
+#define PIN_SIGNATURE_PAYLOAD_MAX ((size_t)64 * 1024) /* bytes */
 
 /* A public key's name: the digest of its DER form. False with an error: it isn't a public key. */
 bool pin_signature_key_digest(const char *pem, char digest[PIN_DIGEST_TEXT], struct pin_error *err);

@@ -59,7 +59,7 @@ static bool tell(struct pin_layer_stream *stream, enum pin_source_kind *kind, st
     bool manifest = false;
     for (;;) {
         struct archive_entry *entry;
-        char path[PATH_MAX];
+        char path[PATH_MAX] = "";
         if (!pin_layer_stream_next(stream, &entry, err))
             return false;
         if (entry == NULL) {

@@ -13,13 +13,13 @@
 #include "base/cleanup.h"
 #include "images/store/hash.h"
 
-#define CHUNK (256 * 1024)
+#define CHUNK ((size_t)128 * 1024)
 #define DEPTH_MAX 600
 
 struct walk {
     struct pin_hasher *hasher;
-    char *buffer;
     unsigned depth;
+    char buffer[CHUNK];
     char path[PATH_MAX];
     char record[PATH_MAX + 256];
     size_t record_path; /* where the path begins in `record` */
@@ -208,15 +208,11 @@ static bool walk_directory(struct walk *walk, int dir, struct pin_error *err) {
 static bool walk_root(int root, bool (*found)(struct walk *walk, struct pin_error *err), void *context,
                       struct pin_error *err) {
     PIN_HASHER struct pin_hasher *hasher = pin_hasher_new();
-    PIN_FREE char *buffer = malloc(CHUNK);
-    PIN_FREE struct walk *walk = calloc(1, sizeof(*walk));
-    if (walk == NULL || buffer == NULL)
-        abort();
-    *walk = (struct walk){.hasher = hasher, .buffer = buffer, .found = found, .context = context};
+    struct walk walk = {.hasher = hasher, .found = found, .context = context};
     int again = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (again < 0)
-        return failed(walk, "open", err);
-    return walk_directory(walk, again, err);
+        return failed(&walk, "open", err);
+    return walk_directory(&walk, again, err);
 }
 
 static bool write_record(struct walk *walk, struct pin_error *err) {

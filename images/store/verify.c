@@ -1,7 +1,6 @@
 #include "images/store/verify.h"
 
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,13 +21,7 @@ struct checking {
     const char *layer; /* hex, while its tree is compared */
 };
 
-__attribute__((format(printf, 3, 4))) static void fault(struct checking *checking, const char *detail,
-                                                        const char *format, ...) {
-    char what[512];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(what, sizeof(what), format, args);
-    va_end(args);
+static void fault(struct checking *checking, const char *what, const char *detail) {
     checking->verify->faults++;
     checking->verify->fault(checking->verify->context, what, detail);
 }
@@ -45,7 +38,7 @@ static bool check_blobs(struct checking *checking, struct pin_error *err) {
         checking->verify->blobs++;
         checking->verify->bytes += size;
         if (!pin_store_check_blob(checking->store, digest, size))
-            fault(checking, "damaged", "blob %s", digest);
+            fault(checking, pin_arena_printf(&checking->arena, "blob %s", digest), "damaged");
     }
     return true;
 }
@@ -53,27 +46,32 @@ static bool check_blobs(struct checking *checking, struct pin_error *err) {
 static void tree_differs(void *context, const char *path, const char *what) {
     char shown[400];
     struct checking *checking = context;
-    fault(checking, what, "layer sha256:%s /%s", checking->layer,
-          pin_escape(shown, sizeof(shown), path, strlen(path)));
+    fault(checking,
+          pin_arena_printf(&checking->arena, "layer sha256:%s /%s", checking->layer,
+                           pin_escape(shown, sizeof(shown), path, strlen(path))),
+          what);
+}
+
+static FILE *open_index(const struct checking *checking) {
+    char path[96];
+    (void)snprintf(path, sizeof(path), "layers/%s/tree", checking->layer);
+    int fd = openat(checking->store->dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    FILE *index = fd < 0 ? NULL : fdopen(fd, "r");
+    if (index == NULL)
+        pin_close_slot(&fd);
+    return index;
 }
 
 static bool check_layer(struct checking *checking, struct pin_error *err) {
     char path[96];
     (void)snprintf(path, sizeof(path), "layers/%s/root", checking->layer);
     PIN_CLOSE int root = openat(checking->store->dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    (void)snprintf(path, sizeof(path), "layers/%s/tree", checking->layer);
-    PIN_CLOSE int fd = openat(checking->store->dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    FILE *index = fd < 0 ? NULL : fdopen(fd, "r");
+    FILE *index = root < 0 ? NULL : open_index(checking);
     checking->verify->layers++;
-    if (index == NULL || root < 0) {
-        fault(checking, "incomplete", "layer sha256:%s", checking->layer);
-        if (index != NULL) {
-            (void)fclose(index);
-            fd = -1;
-        }
+    if (index == NULL) {
+        fault(checking, pin_arena_printf(&checking->arena, "layer sha256:%s", checking->layer), "incomplete");
         return true;
     }
-    fd = -1; /* the stream's now */
     bool done = pin_tree_index_check(root, index, tree_differs, checking, err);
     (void)fclose(index);
     return done;
@@ -88,7 +86,7 @@ static bool check_layers(struct checking *checking, struct pin_error *err) {
         struct pin_error why = {0};
         checking->layer = layers[i];
         if (!check_layer(checking, &why))
-            fault(checking, why.message, "layer sha256:%s", layers[i]);
+            fault(checking, pin_arena_printf(&checking->arena, "layer sha256:%s", layers[i]), why.message);
     }
     return true;
 }
@@ -103,15 +101,22 @@ static void check_parts(struct checking *checking, const struct pin_image_config
     };
     for (size_t i = 0; i < 2; i++)
         if (pin_store_blob_bytes(checking->store, documents[i].digest + 7) != documents[i].size)
-            fault(checking, "missing, or of another size", "blob %s of image %s", documents[i].digest,
-                  image->manifest);
+            fault(checking,
+                  pin_arena_printf(&checking->arena, "blob %s of image %s", documents[i].digest,
+                                   image->manifest),
+                  "missing, or of another size");
     for (size_t i = 0; i < image->layer_count; i++) {
         struct pin_image_layer layer;
         if (pin_store_blob_bytes(checking->store, image->layers[i].blob + 7) != image->layers[i].blob_bytes)
-            fault(checking, "missing, or of another size", "blob %s of image %s", image->layers[i].blob,
-                  image->manifest);
+            fault(checking,
+                  pin_arena_printf(&checking->arena, "blob %s of image %s", image->layers[i].blob,
+                                   image->manifest),
+                  "missing, or of another size");
         if (!pin_layer_have(checking->store, image->layers[i].diff_id, &layer))
-            fault(checking, "missing", "layer %s of image %s", image->layers[i].diff_id, image->manifest);
+            fault(checking,
+                  pin_arena_printf(&checking->arena, "layer %s of image %s", image->layers[i].diff_id,
+                                   image->manifest),
+                  "missing");
     }
 }
 
@@ -128,7 +133,7 @@ static bool check_images(struct checking *checking, struct pin_error *err) {
         if (pin_image_find(checking->store, &checking->arena, digest, &image, NULL, &why))
             check_parts(checking, &image);
         else
-            fault(checking, why.message, "image %s", digest);
+            fault(checking, pin_arena_printf(&checking->arena, "image %s", digest), why.message);
     }
     return true;
 }
@@ -138,7 +143,7 @@ static bool check_names(struct checking *checking, struct pin_error *err) {
     struct pin_error why = {0};
     (void)err;
     if (!pin_store_list_names(checking->store, &checking->arena, &names, &why)) {
-        fault(checking, why.message, "names");
+        fault(checking, "names", why.message);
         return true;
     }
     for (size_t i = 0; i < names.count; i++) {
@@ -146,8 +151,10 @@ static bool check_names(struct checking *checking, struct pin_error *err) {
         (void)snprintf(path, sizeof(path), "images/%.64s/record", names.items[i].digest + 7);
         checking->verify->names++;
         if (faccessat(checking->store->dir, path, F_OK, 0) < 0)
-            fault(checking, "stands for an image that isn't there", "name %s",
-                  pin_image_name_print(text, &names.items[i].name));
+            fault(checking,
+                  pin_arena_printf(&checking->arena, "name %s",
+                                   pin_image_name_print(text, &names.items[i].name)),
+                  "stands for an image that isn't there");
     }
     return true;
 }

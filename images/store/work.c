@@ -27,7 +27,7 @@ static bool lock_within(int fd, int how, unsigned wait_s, struct pin_error *err)
             (void)pin_fail(err, PIN_ERROR_BUSY, "the image store is in use by another 'pinfold image'");
             return pin_hint(err, "wait until it has ended");
         }
-        static const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
+        static const struct timespec pause = {.tv_nsec = 100000000};
         (void)nanosleep(&pause, NULL);
     }
 }

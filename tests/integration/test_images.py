@@ -737,6 +737,60 @@ def test_the_tree_is_that_of_umoci(images, tmp_path, name, layers):
     assert len(ours) == len(theirs) and len(differing) <= implied, differing
 
 
+def test_layers_are_lowers_of_an_overlay_in_a_user_namespace(images, layout, tmp_path):
+    images.ok("import", layout, "x")
+    (tmp_path / "top").mkdir()
+    lower = ":".join(map(str, reversed(images.layers_of("x"))))
+    done = subprocess.run(["unshare", "-U", "-r", "-m", "sh", "-c", f"""
+        mount -t overlay overlay -o ro,userxattr,lowerdir={lower} {tmp_path}/top && cd {tmp_path}/top && find . | sort"""],
+                          capture_output=True)
+    if b"permission denied" in done.stderr.lower() or b"not permitted" in done.stderr.lower():
+        pytest.skip("this host has no user namespaces, or no overlay in them")
+    assert done.stdout.decode().split() == [".", "./bin", "./bin/sh", "./d", "./d/new", "./etc", "./etc/hard", "./etc/hard2",
+                                            "./etc/keep"]
+
+
+def test_an_image_built_by_umoci_says_what_it_was_told(images, tmp_path):
+    if os.geteuid() != 0 or shutil.which("umoci") is None:
+        pytest.skip("needs root and umoci")
+    image = f"{tmp_path}/built:v1"
+
+    def umoci(*arguments):
+        subprocess.run(["umoci", *map(str, arguments)], check=True, capture_output=True)
+
+    umoci("init", "--layout", tmp_path / "built")
+    umoci("new", "--image", image)
+    for step in ("one", "two"):
+        umoci("unpack", "--image", image, tmp_path / step)
+        root = plain_tree(tmp_path / step / "rootfs") if step == "one" else tmp_path / step / "rootfs"
+        if step == "two":
+            (root / "etc/passwd").unlink()
+            (root / "etc/added").write_text("added")
+        umoci("repack", "--image", image, tmp_path / step)
+    umoci("config", "--image", image, "--config.user", "7:8", "--config.env", "A=b", "--config.workingdir", "/etc", "--config.cmd",
+          "/bin/sh", "--config.label", "k=v", "--config.volume", "/data", "--config.entrypoint", "/bin/tool")
+    done = images.json("import", tmp_path / "built", "built")
+    config = done["config"]
+    assert (config["user"], config["workdir"], config["cmd"], config["entrypoint"]) == ("7:8", "/etc", ["/bin/sh"], ["/bin/tool"])
+    assert "A=b" in config["env"] and config["labels"]["k"] == "v" and config["volumes"] == ["/data"]
+    out = merged(images, "built", tmp_path)
+    assert (out / "etc/added").read_text() == "added" and not (out / "etc/passwd").exists()
+
+
+def test_podman_takes_an_export_and_gives_it_back(images, layout, tmp_path):
+    if os.geteuid() != 0 or shutil.which("podman") is None:
+        pytest.skip("needs root and podman")
+    podman = ["podman", "--root", tmp_path / "root", "--runroot", tmp_path / "run", "--storage-driver", "vfs"]
+    before = images.json("import", layout, "one:v1")
+    images.ok("export", "--tar", "one:v1", tmp_path / "out.tar")
+    done = subprocess.run([*podman, "pull", "-q", f"oci-archive:{tmp_path}/out.tar"], check=True, capture_output=True)
+    subprocess.run([*podman, "save", "-q", "--format", "oci-archive", "-o", tmp_path / "back.tar", done.stdout.decode().strip()],
+                   check=True, capture_output=True)
+    after = images.json("import", tmp_path / "back.tar", "two")
+    assert [layer["diff_id"] for layer in before["layers"]] == [layer["diff_id"] for layer in after["layers"]]
+    assert before["config"] == after["config"]
+
+
 @pytest.mark.parametrize("first", [0, 700000])
 def test_changes_become_a_layer_that_shows_the_same_tree(images, layout, tmp_path, first):
     if os.geteuid() != 0:

@@ -1,7 +1,7 @@
 pkg_check_modules(LIBARCHIVE_UNIT REQUIRED IMPORTED_TARGET libarchive)
 pin_unit_test(test_image_name LIBRARIES pin_images)
 pin_unit_test(test_image_record LIBRARIES pin_images)
-pin_unit_test(test_image_user LIBRARIES pin_images)
+pin_unit_test(test_image_user LIBRARIES pin_image_store)
 pin_unit_test(test_image_layer_path LIBRARIES pin_image_store)
 pin_unit_test(test_image_oci LIBRARIES pin_image_store)
 pin_unit_test(test_image_limits LIBRARIES pin_image_store PkgConfig::LIBARCHIVE_UNIT)

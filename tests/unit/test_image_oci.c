@@ -13,28 +13,26 @@
 
 static void an_index_gives_the_manifest_of_the_platform(void **state) {
     (void)state;
-    static const char text[] =
-        "{\"schemaVersion\":2,\"manifests\":[" DESCRIPTOR(
-            M,
-            ",\"platform\":{\"os\":\"linux\","
-            "\"architecture\":\"arm64\",\"variant\":"
-            "\"v8\"}") "," DESCRIPTOR(M,
-                                      ",\"platform\""
-                                      ":{\"os\":"
-                                      "\"linux\","
-                                      "\"architectur"
-                                      "e\":\"arm\","
-                                      "\"variant\":"
-                                      "\"v6\"}") "," DESCRIPTOR(M,
-                                                                ",\"platform\":{\"os\":\"linux\","
-                                                                "\"architecture\":\"arm\",\"variant\":"
-                                                                "\"v7\"}") "," DESCRIPTOR(M,
-                                                                                          ","
-                                                                                          "\"platform\":{"
-                                                                                          "\"os\":"
-                                                                                          "\"windows\","
-                                                                                          "\"architecture\":"
-                                                                                          "\"amd64\"}") "]}";
+    static const char text[] = "{\"schemaVersion\":2,\"manifests\":[" DESCRIPTOR(
+        M,
+        ",\"platform\":{\"os\":\"linux\","
+        "\"architecture\":\"arm64\",\"variant\":"
+        "\"v8\"}") "," DESCRIPTOR(M,
+                                  ",\"platform\""
+                                  ":{\"os\":"
+                                  "\"linux\","
+                                  "\"architectur"
+                                  "e\":\"arm\","
+                                  "\"variant\":"
+                                  "\"v6\"}") "," DESCRIPTOR(M,
+                                                            ",\"platform\":{\"os\":\"linux\","
+                                                            "\"architecture\":\"arm\",\"variant\":"
+                                                            "\"v7\"}") "," DESCRIPTOR(M, ","
+                                                                                         "\"platform\":{"
+                                                                                         "\"os\":"
+                                                                                         "\"windows\","
+                                                                                         "\"architecture\":"
+                                                                                         "\"amd64\"}") "]}";
     static const struct {
         const char *platform;
         int chosen;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "images/image_user.h"
+#include "images/store/remove.h"
 
 struct layers {
     char folder[64], low[80], high[80];
@@ -47,11 +48,10 @@ static int make(void **state) {
 
 static int clear(void **state) {
     struct layers *layers = *state;
-    char command[128];
-    (void)snprintf(command, sizeof(command), "rm -r '%s'", layers->folder);
-    int code = system(command);
+    struct pin_error err = {0};
+    bool done = pin_remove_tree(AT_FDCWD, layers->folder, &err);
     free(layers);
-    return code;
+    return done ? 0 : -1;
 }
 
 static void users_are_found_by_number_and_by_name(void **state) {

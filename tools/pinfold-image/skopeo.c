@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "images/store/oci.h"
 
-extern char **environ;
+#define ARGUMENTS_MAX 12
 
 struct output { /* of a program: kept up to a bound, read to the end */
     char *data;
@@ -56,8 +56,8 @@ static bool start(const char *const *argv, struct process *process, bool out_to_
     else
         (void)posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
     (void)posix_spawn_file_actions_adddup2(&actions, errors[1], 2);
-    char **args =
-        (char **)(uintptr_t)argv; /* posix_spawnp() doesn't write to them: POSIX, exec's rationale */
+    char *args[ARGUMENTS_MAX]; /* posix_spawnp() doesn't write to them: POSIX, exec's rationale */
+    memcpy(args, argv, sizeof(args));
     errno = posix_spawnp(&process->pid, "skopeo", &actions, NULL, args, environ);
     bool started = errno == 0;
     if (!started)
@@ -106,7 +106,7 @@ static void take_all(struct process *process) {
 
 /* Its last line says what is the matter: level=fatal msg="…". */
 static bool failed(const struct output *errors, const char *reference, struct pin_error *err) {
-    char *text = errors->data == NULL ? NULL : errors->data;
+    char nothing[1] = "", *text = errors->data == NULL ? nothing : errors->data;
     size_t size = errors->size;
     while (size > 0 && text[size - 1] == '\n')
         text[--size] = '\0';
@@ -163,7 +163,7 @@ static size_t common(const struct skopeo *skopeo, const char *insecure, const ch
 
 char *skopeo_inspect_raw(const struct skopeo *skopeo, const char *reference, size_t *size,
                          struct pin_error *err) {
-    const char *argv[12] = {"skopeo", "inspect", "--raw"};
+    const char *argv[ARGUMENTS_MAX] = {"skopeo", "inspect", "--raw"};
     size_t count = common(skopeo, "--tls-verify=false", argv, 3);
     argv[count++] = "--";
     argv[count++] = reference;
@@ -182,7 +182,7 @@ char *skopeo_inspect_raw(const struct skopeo *skopeo, const char *reference, siz
 bool skopeo_copy(const struct skopeo *skopeo, const char *reference, const char *directory,
                  struct pin_error *err) {
     char to[PATH_MAX + 8];
-    const char *argv[12] = {"skopeo", "copy"};
+    const char *argv[ARGUMENTS_MAX] = {"skopeo", "copy"};
     size_t count = common(skopeo, "--src-tls-verify=false", argv, 2);
     (void)snprintf(to, sizeof(to), "dir:%s", directory);
     argv[count++] = "--";

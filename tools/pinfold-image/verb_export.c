@@ -92,7 +92,7 @@ static int run_commit(const struct pin_invocation *invocation) {
     const struct export_values *values = invocation->values;
     struct pin_error err = {0};
     PIN_ARENA struct pin_arena arena = {0};
-    struct pin_image_config image;
+    struct pin_image_config image = {0};
     if (!commit_changes(invocation, &arena, &image, &err))
         return pin_report(&err, values->json);
     if (values->json)

@@ -13,7 +13,7 @@
 #include "tools/pinfold-image/pull.h"
 #include "tools/pinfold-image/verbs.h"
 
-#define KEY_FILE_MAX (64u * 1024)
+#define KEY_FILE_MAX ((size_t)64 * 1024)
 
 struct get_values {
     const char *name, *platform, *authfile, *reference;
