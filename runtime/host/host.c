@@ -24,12 +24,15 @@ static bool has_capabilities(void) {
 
 /* Capabilities over a user namespace that isn't the first one don't reach ids and mounts of the host. */
 static bool in_first_user_namespace(void) {
-    char text[128] = "";
+    static const char whole[] = "0 0 4294967295\n"; /* every id is itself */
+    char text[128] = "", squeezed[128];
+    size_t used = 0;
     PIN_CLOSE int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
     ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    unsigned inside, outside, count;
-    return size > 0 && sscanf(text, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
-           outside == 0 && count == UINT32_MAX;
+    for (ssize_t i = 0; i < size; i++)
+        if (text[i] != ' ' || (used > 0 && squeezed[used - 1] != ' '))
+            squeezed[used++] = text[i];
+    return used == sizeof(whole) - 1 && memcmp(squeezed, whole, used) == 0;
 }
 
 void pin_host_get(struct pin_host *host) {

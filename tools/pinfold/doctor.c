@@ -56,9 +56,12 @@ static void check_namespaces(struct checks *checks) {
 
 static void check_kernel(struct checks *checks) {
     struct utsname name;
-    unsigned major = 0, minor = 0;
-    if (uname(&name) == 0)
-        (void)sscanf(name.release, "%u.%u", &major, &minor);
+    unsigned long major = 0, minor = 0;
+    if (uname(&name) == 0) {
+        char *rest = name.release;
+        major = strtoul(name.release, &rest, 10);
+        minor = *rest == '.' ? strtoul(rest + 1, NULL, 10) : 0;
+    }
     struct check *check =
         add(checks, "kernel", major > 5 || (major == 5 && minor >= 15), "Linux 5.15 or newer is needed");
     (void)snprintf(check->fact, sizeof(check->fact), "%.64s", name.release);

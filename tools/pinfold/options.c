@@ -51,11 +51,10 @@ static bool set_choice(const struct pin_option *option, int *slot, const char *v
             return true;
         }
     char expected[128] = "";
-    for (int i = 0; option->choices[i] != NULL && strlen(expected) < 96; i++) {
-        if (i > 0)
-            strcat(expected, ", ");
-        strncat(expected, option->choices[i], 24);
-    }
+    size_t used = 0;
+    for (int i = 0; option->choices[i] != NULL && used < sizeof(expected); i++)
+        used += (size_t)snprintf(expected + used, sizeof(expected) - used, "%s%s", i > 0 ? ", " : "",
+                                 option->choices[i]);
     return bad_value(option, value, expected, err);
 }
 
