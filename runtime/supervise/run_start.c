@@ -205,11 +205,17 @@ bool pin_run_open_terminal(struct run *run, int master, struct pin_error *err) {
     return given->terminal_fd < 0 || pin_terminal_raw(&run->terminal, given->terminal_fd, err);
 }
 
+/* What may be the start of a marker waits for its next byte: text that ends with it, a prompt or an answer
+ * that somebody waits for, would be held up. So the first byte is one that no text has: RFC 3629. */
+#define NEVER_IN_UTF8 0xf8
+
 static bool choose_nonce(struct run *run, struct pin_error *err) {
     if (run->given->has_nonce)
         memcpy(run->nonce, run->given->nonce, sizeof(run->nonce));
     else if (getrandom(run->nonce, sizeof(run->nonce), 0) != (ssize_t)sizeof(run->nonce))
         return pin_fail_errno(err, "draw the run's nonce");
+    else
+        run->nonce[0] |= NEVER_IN_UTF8;
     return true;
 }
 
