@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -777,10 +778,17 @@ def test_an_image_built_by_umoci_says_what_it_was_told(images, tmp_path):
     assert (out / "etc/added").read_text() == "added" and not (out / "etc/passwd").exists()
 
 
-def test_podman_takes_an_export_and_gives_it_back(images, layout, tmp_path):
+@pytest.fixture
+def short_path():
+    """podman wants its folder's path within 50 bytes."""
+    with tempfile.TemporaryDirectory(prefix="pin-", dir="/tmp") as path:
+        yield path
+
+
+def test_podman_takes_an_export_and_gives_it_back(images, layout, tmp_path, short_path):
     if os.geteuid() != 0 or shutil.which("podman") is None:
         pytest.skip("needs root and podman")
-    podman = ["podman", "--root", tmp_path / "root", "--runroot", tmp_path / "run", "--storage-driver", "vfs"]
+    podman = ["podman", "--root", f"{short_path}/root", "--runroot", f"{short_path}/run", "--storage-driver", "vfs"]
     before = images.json("import", layout, "one:v1")
     images.ok("export", "--tar", "one:v1", tmp_path / "out.tar")
     done = subprocess.run([*podman, "pull", "-q", f"oci-archive:{tmp_path}/out.tar"], check=True, capture_output=True)
