@@ -130,7 +130,7 @@ static void flipped_bytes_are_never_loaded(void **state) {
     size_t size = read_entry(cache, good);
     for (size_t i = 0; i < size; i += i < 80 ? 1 : 97) {
         memcpy(bad, good, size);
-        bad[i] ^= 1U << i % 8;
+        bad[i] = (uint8_t)(bad[i] ^ 1U << i % 8);
         write_entry(cache, bad, size);
         assert_get_is_right(cache);
         assert_true(entry_is_whole(cache, good, size)); /* and the bad one is replaced */

@@ -97,7 +97,7 @@ static bool memory_is_sound(const struct sock_filter *code, size_t length) {
         case BPF_STX: valid |= (uint16_t)(1U << op->k); break;
         case BPF_LD | BPF_MEM:
         case BPF_LDX | BPF_MEM:
-            if ((valid >> op->k & 1U) == 0)
+            if (((unsigned)valid >> op->k & 1U) == 0)
                 return false;
             break;
         case BPF_JMP | BPF_JA:
