@@ -3,6 +3,7 @@
 PINFOLD_BUILD names the build directory (build/ci, else build/release). The programs are copied where an ordinary user can
 reach them; state and cache are the test's own, so that a run of the tests never meets the sandboxes of the host.
 """
+import glob
 import json
 import os
 import pathlib
@@ -88,6 +89,33 @@ class Pinfold:
         out, err = process.communicate(input, timeout=timeout)
         return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
+    def groups(self):
+        """The cgroups of this state, by the name that runtime/state/state_dir.c gives them."""
+        facts = os.stat(self.state)
+        tag = f"pinfold-{((facts.st_dev * 0x9E3779B97F4A7C15) & (2**64 - 1)) ^ facts.st_ino:016x}"
+        with open("/proc/self/cgroup") as table:
+            own = {line.rstrip("\n").split(":", 2)[2] for line in table} | {"/"}
+        parents = [pathlib.Path(f"{mount}{place}") for place in own for mount in ["/sys/fs/cgroup", *glob.glob("/sys/fs/cgroup/*")]]
+        whole = {parent.resolve() / tag for parent in parents if (parent / tag).is_dir()}
+        return [pathlib.Path(folder) for top in whole for folder, _, _ in os.walk(top, topdown=False)]
+
+    def leftovers(self):
+        """What lies in the state directory and in cgroups beyond what an idle pinfold keeps there."""
+        claimed = [number for number, byte in enumerate((self.state / "slots").read_bytes()) if byte]
+        folders = [str(p.relative_to(self.state)) for p in self.state.rglob("*") if p.name not in ("slots", "records", "scratch", "kept")]
+        return folders + claimed + [str(g) for g in self.groups() if g.name.isdigit()]
+
+    def close(self):
+        """One command clears what killed ones left; the groups of this test's state go with it."""
+        if not self.groups():
+            return
+        self.run("true")
+        for group in self.groups():
+            try:
+                group.rmdir()
+            except OSError as error:
+                raise AssertionError(f"{group} is left over") from error
+
     def run(self, *arguments, policy=None, options=(), **kwargs):
         return self.call(self.argv(*arguments, policy=policy, options=options), **kwargs)
 
@@ -113,6 +141,11 @@ def make_home(tmp_path):
     return home
 
 
+def opened(pinfold):
+    yield pinfold
+    pinfold.close()
+
+
 @pytest.fixture(params=["root", "user"])
 def pinfold(request, programs, tmp_path):
     """The command as root and as an ordinary user."""
@@ -121,17 +154,17 @@ def pinfold(request, programs, tmp_path):
     uid = 0 if request.param == "root" else USER
     if os.geteuid() != 0:
         uid = os.geteuid()
-    return Pinfold(programs, make_home(tmp_path), uid)
+    yield from opened(Pinfold(programs, make_home(tmp_path), uid))
 
 
 @pytest.fixture
 def as_root(programs, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    return Pinfold(programs, make_home(tmp_path))
+    yield from opened(Pinfold(programs, make_home(tmp_path)))
 
 
 @pytest.fixture(params=["uring", "epoll"])
 def each_io(request, programs, tmp_path):
     """The command as whoever runs the tests, on both loops."""
-    return Pinfold(programs, make_home(tmp_path), os.geteuid(), io=request.param)
+    yield from opened(Pinfold(programs, make_home(tmp_path), os.geteuid(), io=request.param))
