@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -78,11 +79,18 @@ class Contender:
 
     def measure(self, port, connects, megabytes):
         argv = [*self.argv, "/usr/bin/python3", "-c", CLIENT, self.host, str(port), str(connects), str(megabytes)]
-        done = subprocess.run(argv, capture_output=True, text=True, env=self.env, timeout=300)
-        if done.returncode != 0:
-            self.fault = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env,
+                                   start_new_session=True)
+        try:
+            out, err = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = "", "no end within a minute"
+            process.wait()
+        if process.returncode != 0:
+            self.fault = (err.strip().splitlines() or ["no output"])[-1]
             return
-        facts = json.loads(done.stdout.splitlines()[-1])
+        facts = json.loads(out.splitlines()[-1])
         self.connects += facts["connect_ns"]
         self.bulk.append(megabytes / 1024 / (facts["bulk_ns"] / 1e9))
 

@@ -73,11 +73,13 @@ static bool serve(struct broker *broker, struct listener *listener, struct pin_e
 
 static int next_timeout(struct broker *broker) {
     int limit = -1;
-    if (broker->conns != NULL || flows_are_open(broker) || report_is_holding(&broker->report))
+    if (broker->conns != NULL || flows_are_open(broker))
         limit = TICK_MS;
     if (broker->throttled || broker->accept_paused)
         limit = FAST_TICK_MS;
-    return dial_timeout(broker, now_ns(), resolver_timeout(broker->resolver, limit));
+    uint64_t now = now_ns();
+    limit = report_timeout(&broker->report, now, limit);
+    return dial_timeout(broker, now, resolver_timeout(broker->resolver, limit));
 }
 
 static void tick(struct broker *broker, struct listener *listener, uint64_t *last_ns) {
@@ -88,12 +90,12 @@ static void tick(struct broker *broker, struct listener *listener, uint64_t *las
         broker->accept_paused = false;
         (void)poll_want(&broker->poll, &listener->watch, EPOLLIN); /* fails as it did before: tried again */
     }
+    report_tick(&broker->report, now);
     if (!broker->throttled && now - *last_ns < TICK_MS * PIN_NS_PER_MS)
         return;
     *last_ns = now;
     conn_tick(broker, now);
     flows_tick(broker, now);
-    report_tick(&broker->report, now);
 }
 
 static void run(struct broker *broker, struct listener *listener) {
@@ -128,10 +130,12 @@ int main(void) {
     if (!take_descriptors(&broker, &err) || !prepare(&broker, &err) || !walls_raise(&standing, &err) ||
         !serve(&broker, &listener, &err)) {
         say_fault(&broker, &err);
+        report_flush(&broker.report);
         return 1;
     }
     ready.os_errno = (int32_t)standing;
     report_event(&broker.report, &ready, now_ns());
+    report_flush(&broker.report);
     run(&broker, &listener);
     return 0;
 }

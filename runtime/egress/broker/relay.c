@@ -97,7 +97,8 @@ static bool forward(struct side *from, const uint8_t *data, size_t size) {
             from->chunk *= 2;
         return true;
     }
-    from->chunk = RELAY_CHUNK_FIRST;
+    if (from->chunk > RELAY_CHUNK_FIRST)
+        from->chunk /= 2;
     return keep_more(to, data + taken, size - taken);
 }
 

@@ -9,6 +9,7 @@
 
 #define HOLD_NS (5 * PIN_NS_PER_S) /* the same thing within this time is the same record */
 #define SUM_NS PIN_NS_PER_S
+#define QUEUE_NS (10 * PIN_NS_PER_MS)
 #define RATE 200
 #define BURST 1000
 
@@ -19,8 +20,7 @@ void report_open(struct report *report, int socket) {
 }
 
 static bool push(struct report *report, const struct pin_egress_event *event) {
-    return send(report->socket, event, sizeof(*event), MSG_DONTWAIT | MSG_NOSIGNAL) ==
-           (ssize_t)sizeof(*event);
+    return send(report->socket, event, sizeof(*event), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*event);
 }
 
 /* Bytes are counted even where the record itself is lost. */
@@ -35,9 +35,23 @@ static void add_to_sum(struct pin_egress_event *sum, const struct pin_egress_eve
     sum->bytes_in += event->bytes_in;
 }
 
+static void send_queue(struct report *report) {
+    for (size_t i = 0; i < report->queued; i++)
+        if (!push(report, &report->queue[i]))
+            add_to_sum(&report->sums[report->queue[i].kind], &report->queue[i]);
+    report->queued = 0;
+}
+
 static void emit(struct report *report, const struct pin_egress_event *event, uint64_t now) {
-    if (!pin_bucket_take(&report->rate, now, 1) || !push(report, event))
+    if (!pin_bucket_take(&report->rate, now, 1)) {
         add_to_sum(&report->sums[event->kind], event);
+        return;
+    }
+    if (report->queued == 0)
+        report->queued_ns = now;
+    report->queue[report->queued++] = *event;
+    if (report->queued == REPORT_QUEUE)
+        send_queue(report);
 }
 
 static bool is_same(const struct pin_egress_event *a, const struct pin_egress_event *b) {
@@ -95,6 +109,8 @@ static void send_sums(struct report *report) {
 }
 
 void report_tick(struct report *report, uint64_t now) {
+    if (report->queued > 0 && elapsed_ns(now, report->queued_ns) >= QUEUE_NS)
+        send_queue(report);
     for (size_t i = 0; i < REPORT_RECENT; i++)
         if (report->recent[i].since_ns != 0 && elapsed_ns(now, report->recent[i].since_ns) >= HOLD_NS)
             let_go(report, &report->recent[i], now);
@@ -105,6 +121,7 @@ void report_tick(struct report *report, uint64_t now) {
 }
 
 void report_flush(struct report *report) {
+    send_queue(report);
     for (size_t i = 0; i < REPORT_RECENT; i++)
         if (report->recent[i].event.repeated > 0 && report->recent[i].since_ns != 0 &&
             !push(report, &report->recent[i].event))
@@ -112,7 +129,7 @@ void report_flush(struct report *report) {
     send_sums(report);
 }
 
-bool report_is_holding(const struct report *report) {
+static bool is_holding(const struct report *report) {
     for (size_t i = 0; i < PIN_EGRESS_EVENT_COUNT; i++)
         if (report->sums[i].repeated > 0)
             return true;
@@ -120,4 +137,15 @@ bool report_is_holding(const struct report *report) {
         if (report->recent[i].since_ns != 0 && report->recent[i].event.repeated > 0)
             return true;
     return false;
+}
+
+int report_timeout(const struct report *report, uint64_t now, int limit) {
+    int ms = -1;
+    if (report->queued > 0) {
+        uint64_t waited = elapsed_ns(now, report->queued_ns);
+        ms = waited >= QUEUE_NS ? 0 : (int)((QUEUE_NS - waited) / PIN_NS_PER_MS) + 1;
+    } else if (is_holding(report)) {
+        ms = (int)(SUM_NS / PIN_NS_PER_MS);
+    }
+    return ms < 0 || (limit >= 0 && limit < ms) ? limit : ms;
 }

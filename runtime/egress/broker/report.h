@@ -10,6 +10,7 @@
 #include "runtime/egress/event.h"
 
 #define REPORT_RECENT 64
+#define REPORT_QUEUE 32
 
 struct report {
     int socket;
@@ -20,6 +21,9 @@ struct report {
     } recent[REPORT_RECENT];
     struct pin_egress_event sums[PIN_EGRESS_EVENT_COUNT]; /* past the rate; `repeated` 0: none */
     uint64_t flushed_ns;
+    struct pin_egress_event queue[REPORT_QUEUE]; /* sent together: each datagram wakes the supervisor */
+    size_t queued;
+    uint64_t queued_ns; /* since when the first one waits */
 };
 
 void report_open(struct report *report, int socket);
@@ -28,5 +32,5 @@ void report_event(struct report *report, const struct pin_egress_event *event, u
 void report_tick(struct report *report, uint64_t now_ns);
 /* … or all of it. */
 void report_flush(struct report *report);
-/* Something is being held back: tick again within a second. */
-bool report_is_holding(const struct report *report);
+/* When to tick again, in ms, at most `limit` (-1: none). */
+int report_timeout(const struct report *report, uint64_t now_ns, int limit);
