@@ -387,3 +387,10 @@ def test_a_thousand_rules_are_no_burden(tmp_path):
             times.append(time.monotonic() - start)
         slowest[" ".join(map(str, arguments[:2]))] = min(times)
     assert max(slowest.values()) < 1.0, slowest  # the promise is 0.2 s, on a machine that does nothing else
+
+
+def test_the_documentation_has_every_rule():
+    text = (ROOT / "docs/auditor.md").read_text()
+    rules = answer("lint", "--sarif", "tool")["runs"][0]["tool"]["driver"]["rules"]
+    for rule in rules:
+        assert f"| {rule['id']} | {rule['name']} | {rule['defaultConfiguration']['level']} | {rule['shortDescription']['text']} |" in text
