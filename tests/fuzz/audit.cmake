@@ -1,0 +1,1 @@
+pin_fuzz_target(fuzz_audit_log LIBRARIES pin_audit)
