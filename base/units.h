@@ -26,3 +26,9 @@ bool pin_parse_cpus(const char *text, uint32_t *millicpus);
 char *pin_print_size(char to[PIN_UNITS_TEXT], uint64_t bytes);
 char *pin_print_time(char to[PIN_UNITS_TEXT], uint64_t ns);
 char *pin_print_cpus(char to[PIN_UNITS_TEXT], uint32_t millicpus);
+
+/* How many files a tmpfs of this size may have: one for each KiB, and at least 1024. Empty ones use up no
+ * bytes of it, and about a KiB of the kernel's memory each. */
+static inline uint64_t pin_inodes_of(uint64_t bytes) {
+    return bytes < PIN_MIB ? 1024 : bytes / PIN_KIB;
+}

@@ -8,16 +8,18 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/units.h"
 #include "runtime/build/mounts.h"
 
 /* The scratch tmpfs holds upper, work and the point where the lower tree is attached while the overlay is
  * made. */
 static bool make_scratch(const struct pin_op *op, const struct pin_host_source *source, uint32_t uid,
                          uint32_t gid, int target, int *scratch, struct pin_error *err) {
-    char size[32];
+    char size[32], inodes[32];
     (void)snprintf(size, sizeof(size), "%" PRIu64, op->size);
-    const char *options[] = {"size", size, "mode", "0700"};
-    PIN_CLOSE int fs = pin_mounts_new("tmpfs", options, 2, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
+    (void)snprintf(inodes, sizeof(inodes), "%" PRIu64, pin_inodes_of(op->size));
+    const char *options[] = {"size", size, "nr_inodes", inodes, "mode", "0700"};
+    PIN_CLOSE int fs = pin_mounts_new("tmpfs", options, 3, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
     if (fs < 0 || !pin_mounts_attach(fs, target, err))
         return false;
     if (mkdirat(fs, "upper", 0700) != 0 || mkdirat(fs, "work", 0700) != 0 ||

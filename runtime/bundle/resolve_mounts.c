@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/names.h"
+#include "base/units.h"
 #include "policy/checks.h"
 #include "runtime/bundle/resolve.h"
 
@@ -17,20 +18,26 @@ static struct pin_bundle_mount *add_mount(struct pin_bundle *bundle, const char 
     return mount;
 }
 
-/* `options` is "nosuid,noexec"; `size` 0 adds none. */
+static void add_option(struct pin_bundle *bundle, const char ***list, size_t *count, const char *option) {
+    *(const char **)pin_arena_grow(&bundle->arena, list, count, sizeof(**list)) = option;
+}
+
+/* `options` is "nosuid,noexec"; `size` 0 adds none. The size alone doesn't count empty files, whose inodes
+ * are the kernel's memory. */
 static void set_options(struct pin_bundle *bundle, struct pin_bundle_mount *mount, const char *options,
                         uint64_t size) {
     const char **list = NULL;
     size_t count = 0;
     while (*options != '\0') {
         size_t length = strcspn(options, ",");
-        *(const char **)pin_arena_grow(&bundle->arena, &list, &count, sizeof(*list)) =
-            pin_arena_strndup(&bundle->arena, options, length);
+        add_option(bundle, &list, &count, pin_arena_strndup(&bundle->arena, options, length));
         options += length + (options[length] == ',');
     }
-    if (size != 0 && size != PIN_UNLIMITED)
-        *(const char **)pin_arena_grow(&bundle->arena, &list, &count, sizeof(*list)) =
-            pin_arena_printf(&bundle->arena, "size=%" PRIu64, size);
+    if (size != 0 && size != PIN_UNLIMITED) {
+        add_option(bundle, &list, &count, pin_arena_printf(&bundle->arena, "size=%" PRIu64, size));
+        add_option(bundle, &list, &count,
+                   pin_arena_printf(&bundle->arena, "nr_inodes=%" PRIu64, pin_inodes_of(size)));
+    }
     mount->options = list;
     mount->option_count = count;
 }
