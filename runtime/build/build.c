@@ -16,7 +16,9 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/names.h"
 #include "base/units.h"
+#include "runtime/build/cgroup/oci.h"
 #include "runtime/build/channel.h"
 #include "runtime/build/idmap.h"
 #include "runtime/build/inside.h"
@@ -53,6 +55,22 @@ struct pin_shared_program {
     struct sock_filter code[PIN_PROGRAM_MAX];
 };
 
+/* From within the namespaces of others, where the container shares some. */
+static bool start_joining(const struct pin_inside *inside, int our_end, int unified,
+                          struct pin_sandbox *sandbox, struct pin_error *err) {
+    const struct pin_plan *plan = inside->plan;
+    int pidfd = -1;
+    pid_t pid = pin_engine_clone(plan, inside->engine, plan->clone_flags & ~(uint64_t)CLONE_NEWCGROUP,
+                                 unified, &pidfd, err);
+    if (pid == 0) {
+        (void)close(our_end);
+        pin_inside_run(inside);
+    }
+    sandbox->init = pid > 0 ? pid : 0;
+    sandbox->pidfd = pidfd;
+    return pid > 0;
+}
+
 static bool start_child(const struct pin_inside *inside, int our_end, struct pin_sandbox *sandbox,
                         struct pin_error *err) {
     int pidfd = -1, unified = sandbox->cgroup != NULL ? pin_cgroup_unified_fd(sandbox->cgroup) : -1;
@@ -64,6 +82,11 @@ static bool start_child(const struct pin_inside *inside, int our_end, struct pin
     if (unified >= 0) {
         args.flags |= (uint64_t)CLONE_INTO_CGROUP;
         args.cgroup = (__u64)unified;
+    }
+    if (inside->engine != NULL && pin_engine_needs_helper(inside->plan, inside->engine)) {
+        const struct pin_cgroup *joined = inside->engine->joins_group;
+        int theirs = joined != NULL ? pin_cgroup_unified_fd(joined) : unified;
+        return start_joining(inside, our_end, theirs, sandbox, err);
     }
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
     if (pid == 0) {
@@ -84,9 +107,57 @@ static bool start_child(const struct pin_inside *inside, int our_end, struct pin
     return true;
 }
 
+/* Engines send the rules of their own; these are the devices that every container has. */
+static bool set_device_rules(const struct pin_bundle *bundle, struct pin_cgroup *group,
+                             struct pin_error *err) {
+    static const struct pin_bundle_device_rule usual[] = {
+        {true, 'c', 1,   3,  "rwm"},
+        {true, 'c', 1,   8,  "rwm"},
+        {true, 'c', 1,   7,  "rwm"},
+        {true, 'c', 5,   0,  "rwm"},
+        {true, 'c', 1,   5,  "rwm"},
+        {true, 'c', 1,   9,  "rwm"},
+        {true, 'c', 5,   2,  "rwm"},
+        {true, 'c', 136, -1, "rwm"},
+        {true, 'c', -1,  -1, "m"  },
+        {true, 'b', -1,  -1, "m"  },
+    };
+    static const struct pin_bundle_device_rule none = {false, 'a', -1, -1, "rwm"};
+    PIN_ARENA struct pin_arena arena = {0};
+    size_t asked = bundle->resources.device_count, count = 0;
+    struct pin_bundle_device_rule *rules =
+        pin_arena_array(&arena, asked + 1 + PIN_COUNT(usual), sizeof(*rules));
+    rules[count++] = none;
+    for (size_t i = 0; i < asked; i++)
+        rules[count++] = bundle->resources.devices[i];
+    bool all = asked > 0 && rules[count - 1].allow && rules[count - 1].type == 'a';
+    for (size_t i = 0; i < PIN_COUNT(usual) && !all; i++)
+        rules[count++] = usual[i];
+    return pin_cgroup_apply_devices(group, rules, count, err);
+}
+
+/* An ordinary user can't load the program that judges devices, and can't make one either. */
+static bool make_container_group(const struct pin_build_input *input, struct pin_sandbox *sandbox,
+                                 struct pin_error *err) {
+    const struct pin_bundle *bundle = input->plan->bundle;
+    if (input->engine->cgroup_path == NULL)
+        return true;
+    sandbox->cgroup = pin_cgroup_adopt_at(input->cgroups, input->engine->cgroup_path, err);
+    if (sandbox->cgroup == NULL || !pin_cgroup_apply_oci(sandbox->cgroup, &bundle->resources, err))
+        return false;
+    if (set_device_rules(bundle, sandbox->cgroup, err))
+        return true;
+    if (err->os_errno != EPERM || input->plan->privileged)
+        return false;
+    pin_error_clear(err);
+    return true;
+}
+
 static bool make_group(const struct pin_build_input *input, struct pin_sandbox *sandbox,
                        struct pin_error *err) {
     const struct pin_plan *plan = input->plan;
+    if (input->engine != NULL)
+        return make_container_group(input, sandbox, err);
     struct pin_cgroup_limits limits = {
         .memory_bytes = plan->limits.memory_bytes,
         .swap_bytes = plan->limits.swap_bytes,
@@ -101,7 +172,7 @@ static bool make_group(const struct pin_build_input *input, struct pin_sandbox *
 /* A group of version 2 is made first, for the child to be born in; one of version 1 while the child is at
  * work. */
 static bool is_made_first(const struct pin_build_input *input) {
-    return input->cgroups->kind == PIN_CGROUP_V2;
+    return input->engine != NULL || input->cgroups->kind == PIN_CGROUP_V2;
 }
 
 /* The program lies in memory that the child shares: it is made while the child assembles the root. */
@@ -127,6 +198,9 @@ static bool equip_child(const struct pin_build_input *input, struct pin_shared_p
     int fds[1 + PIN_CGROUP_HIERARCHIES];
     if (!is_made_first(input) && !make_group(input, sandbox, err))
         return false;
+    if (input->engine != NULL) /* it has entered its groups already, and has no init of ours */
+        return fill_filter(input->plan, shared, err) &&
+               pin_channel_sync(sandbox->control, PIN_SYNC_EQUIPPED, NULL, 0, err);
     PIN_CLOSE int init = seal_init(err);
     if (init < 0 || !fill_filter(input->plan, shared, err))
         return false;
@@ -156,6 +230,27 @@ static bool set_oom_score(const struct pin_plan *plan, pid_t pid, struct pin_err
     return pin_write_value_at(AT_FDCWD, path, value, err);
 }
 
+/* The hooks outside run while the child waits with the namespaces made and the host still in sight. */
+static bool guide_container(const struct pin_engine_build *engine, struct pin_sandbox *sandbox,
+                            struct pin_error *err) {
+    if (engine->before_pivot != NULL && (!pin_channel_take_ready(sandbox->control, err) ||
+                                         !engine->before_pivot(engine->self, sandbox->init, err) ||
+                                         !pin_channel_sync(sandbox->control, PIN_SYNC_HOOKED, NULL, 0, err)))
+        return false;
+    return pin_channel_take_ready(sandbox->control, err);
+}
+
+bool pin_sandbox_keep(struct pin_sandbox *sandbox, struct pin_error *err) {
+    if (!pin_channel_sync(sandbox->control, PIN_SYNC_KEEP, NULL, 0, err))
+        return false;
+    int control = pin_steal_fd(&sandbox->control);
+    pin_cgroup_free(sandbox->cgroup);
+    pin_close_fd(&sandbox->pidfd);
+    *sandbox = PIN_SANDBOX_NONE;
+    sandbox->control = control;
+    return true;
+}
+
 static bool guide_child(const struct pin_build_input *input, uint32_t range,
                         struct pin_shared_program *shared, struct pin_sandbox *sandbox,
                         struct pin_error *err) {
@@ -165,7 +260,8 @@ static bool guide_child(const struct pin_build_input *input, uint32_t range,
            equip_child(input, shared, sandbox, err) &&
            (find_overlay(input->plan) < 0 ||
             pin_channel_take_changes(sandbox->control, &sandbox->changes, err)) &&
-           (!input->plan->egress || pin_channel_take_egress(sandbox->control, &sandbox->egress, err));
+           (!input->plan->egress || pin_channel_take_egress(sandbox->control, &sandbox->egress, err)) &&
+           (input->engine == NULL || guide_container(input->engine, sandbox, err));
 }
 
 /* A failure of ours may be the echo of the child's: its own words are the better ones. */
@@ -186,21 +282,35 @@ static bool start(const struct pin_build_input *input, struct pin_host_sources *
         return pin_fail_errno(err, "make the control socket");
     sandbox->control = ends[0];
     PIN_CLOSE int theirs = ends[1];
-    struct pin_inside inside = {input->plan, sources,
-                                input->plan->bundle->seccomp.present ? &shared->program : NULL, theirs};
-    return (!is_made_first(input) || make_group(input, sandbox, err)) &&
-           start_child(&inside, ends[0], sandbox, err);
+    struct pin_engine_groups groups = {0};
+    struct pin_inside inside = {.plan = input->plan,
+                                .sources = sources,
+                                .filter = input->plan->bundle->seccomp.present ? &shared->program : NULL,
+                                .control = theirs,
+                                .engine = input->engine,
+                                .groups = &groups};
+    bool ok = !is_made_first(input) || make_group(input, sandbox, err);
+    if (ok && input->engine != NULL) {
+        const struct pin_cgroup *group =
+            input->engine->joins_group != NULL ? input->engine->joins_group : sandbox->cgroup;
+        ok = pin_engine_groups_open(group, input->plan->engine.cgroup_mounts,
+                                    input->cgroups->kind == PIN_CGROUP_V2, &groups, err);
+    }
+    ok = ok && start_child(&inside, ends[0], sandbox, err);
+    pin_engine_groups_close(&groups);
+    return ok;
 }
 
 bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox, struct pin_error *err) {
     *sandbox = PIN_SANDBOX_NONE;
-    uint32_t range = pin_slot_id_base(input->slot->number);
+    uint32_t range = input->slot != NULL ? pin_slot_id_base(input->slot->number) : 0;
     struct pin_host_sources sources;
     struct pin_shared_program *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return pin_fail_errno(err, "map the filter");
-    bool ok = pin_sources_open(input->plan, range, input->slot->state_dir, &sources, err);
+    bool ok = pin_sources_open(input->plan, range, input->slot != NULL ? input->slot->state_dir : -1,
+                               &sources, err);
     if (ok) {
         sandbox->missing = input->plan->missing;
         ok = start(input, &sources, shared, sandbox, err);

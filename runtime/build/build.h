@@ -12,13 +12,15 @@
 
 #include "base/error.h"
 #include "runtime/build/cgroup/cgroup.h"
+#include "runtime/build/engine.h"
 #include "runtime/plan/plan.h"
 #include "runtime/state/slots.h"
 
 struct pin_build_input {
     const struct pin_plan *plan;
     const struct pin_cgroup_facts *cgroups;
-    const struct pin_slot *slot;
+    const struct pin_slot *slot;           /* NULL for an engine's container: it has its state elsewhere */
+    const struct pin_engine_build *engine; /* NULL: a sandbox of `pinfold run` */
 };
 
 struct pin_sandbox {
@@ -41,6 +43,10 @@ struct pin_sandbox {
 /* Builds the sandbox. What fails inside after this returns is told on the control socket
  * (PIN_INIT_BUILD_FAILED). False with nothing left behind. */
 bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox, struct pin_error *err);
+
+/* An engine's container that is built waits for this: it may outlive us from now on. Keeps nothing but
+ * `control`, whose end of file says that the process is executed. */
+bool pin_sandbox_keep(struct pin_sandbox *sandbox, struct pin_error *err);
 
 /* Kills what is left, waits for it, removes the cgroup, closes everything. Fine with PIN_SANDBOX_NONE. */
 bool pin_sandbox_destroy(struct pin_sandbox *sandbox, struct pin_error *err);

@@ -102,7 +102,7 @@ static bool take(int control, enum pin_init_type type, struct pin_init_message *
     int none[1], no_count;
     if (!receive_with(control, message, sizeof(*message), fds, most, count))
         return pin_fail(err, PIN_ERROR_SYSTEM, "the sandbox died while it was built");
-    if (message->type == (uint32_t)type && *count > 0)
+    if (message->type == (uint32_t)type && (*count > 0 || type == PIN_INIT_READY))
         return true;
     while (*count > 0)
         (void)close(fds[--*count]);
@@ -112,6 +112,26 @@ static bool take(int control, enum pin_init_type type, struct pin_init_message *
         return pin_fail(err, PIN_ERROR_SYSTEM, "the sandbox sent no answer while it was built");
     *err = failure; /* from our own code, before anything hostile runs */
     return false;
+}
+
+bool pin_channel_send_ready(int control, struct pin_error *err) {
+    struct pin_init_message message = {.type = PIN_INIT_READY};
+    return send_with(control, &message, sizeof(message), NULL, 0) ||
+           pin_fail_errno(err, "report to the maker");
+}
+
+bool pin_channel_take_ready(int control, struct pin_error *err) {
+    struct pin_init_message message;
+    int none, count;
+    return take(control, PIN_INIT_READY, &message, &none, 0, &count, err);
+}
+
+bool pin_channel_take_execution(int control, struct pin_error *err) {
+    char byte;
+    ssize_t got;
+    while ((got = recv(control, &byte, 1, MSG_PEEK)) < 0 && errno == EINTR)
+        ;
+    return got <= 0 || pin_channel_take_ready(control, err);
 }
 
 bool pin_channel_take_changes(int control, int *changes, struct pin_error *err) {

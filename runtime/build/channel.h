@@ -19,7 +19,15 @@ bool pin_channel_take_changes(int control, int *changes, struct pin_error *err);
 /* The parent's side: waits for PIN_INIT_EGRESS; the caller closes the sockets. */
 bool pin_channel_take_egress(int control, struct pin_egress_sockets *sockets, struct pin_error *err);
 
+/* The parent's side: waits for PIN_INIT_READY, which an engine's container sends before the hooks and before
+ * it waits for its start. */
+bool pin_channel_take_ready(int control, struct pin_error *err);
+
+/* Waits until the process is executed, which closes the other end, or has failed. */
+bool pin_channel_take_execution(int control, struct pin_error *err);
+
 /* The child's side. */
+bool pin_channel_send_ready(int control, struct pin_error *err);
 bool pin_channel_wait(int control, enum pin_sync sync, int fds[PIN_CHANNEL_FDS_MAX], int *count,
                       struct pin_error *err);
 bool pin_channel_send_changes(int control, int changes, struct pin_error *err);

@@ -19,7 +19,8 @@ static bool set_ids(uint32_t uid, uint32_t gid, struct pin_error *err) {
 bool pin_credentials_enter(const struct pin_plan *plan, struct pin_error *err) {
     if (plan->may_set_groups && syscall(SYS_setgroups, 0, NULL) != 0)
         return pin_fail_errno(err, "drop the groups");
-    bool has_root = plan->ranged || plan->map_method == PIN_MAP_HELPERS;
+    bool has_root = plan->engine.direct ? plan->engine.enter_as_root
+                                        : plan->ranged || plan->map_method == PIN_MAP_HELPERS;
     return !has_root || set_ids(0, 0, err);
 }
 
@@ -57,8 +58,28 @@ static bool raise_ambient(uint64_t ambient, struct pin_error *err) {
     return true;
 }
 
+/* What can't be had isn't asked for: an engine's user may lack it, and then the kernel has the last word. */
+static uint64_t permitted(void) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+    if (syscall(SYS_capget, &header, data) != 0)
+        return 0;
+    return data[0].permitted | (uint64_t)data[1].permitted << 32;
+}
+
+static bool keeps_admin(const struct pin_plan *plan) {
+    return plan->engine.direct && !plan->no_new_privileges && plan->bundle->seccomp.present;
+}
+
+bool pin_credentials_finish(const struct pin_plan *plan, struct pin_error *err) {
+    const uint64_t *sets = plan->capabilities;
+    return !keeps_admin(plan) ||
+           set_capabilities(sets[PIN_CAP_EFFECTIVE], sets[PIN_CAP_PERMITTED], sets[PIN_CAP_INHERITABLE], err);
+}
+
 bool pin_credentials_drop(const struct pin_plan *plan, struct pin_error *err) {
-    const uint64_t *sets = plan->capabilities, setpcap = UINT64_C(1) << CAP_SETPCAP;
+    uint64_t admin = keeps_admin(plan) ? (UINT64_C(1) << CAP_SYS_ADMIN) & permitted() : 0;
+    const uint64_t *sets = plan->capabilities, setpcap = (UINT64_C(1) << CAP_SETPCAP) & permitted();
     const unsigned long kept = SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NOROOT |
                                SECBIT_NOROOT_LOCKED | SECBIT_KEEP_CAPS_LOCKED;
     const unsigned long locked = kept | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
@@ -71,11 +92,17 @@ bool pin_credentials_drop(const struct pin_plan *plan, struct pin_error *err) {
     /* without the fix-up, the change of uid keeps the capabilities that the lines below need */
     if (plan->lock_securebits && prctl(PR_SET_SECUREBITS, kept, 0, 0, 0) != 0)
         return pin_fail_errno(err, "set the securebits");
+    if (!plan->lock_securebits && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0)
+        return pin_fail_errno(err, "keep the capabilities");
     if (!set_ids(bundle->process.uid, bundle->process.gid, err) ||
-        !set_capabilities(setpcap, sets[PIN_CAP_PERMITTED] | setpcap, sets[PIN_CAP_INHERITABLE], err) ||
+        !set_capabilities(setpcap | admin, sets[PIN_CAP_PERMITTED] | setpcap | admin,
+                          sets[PIN_CAP_INHERITABLE], err) ||
         !raise_ambient(sets[PIN_CAP_AMBIENT], err))
         return false;
     if (plan->lock_securebits && prctl(PR_SET_SECUREBITS, locked, 0, 0, 0) != 0)
         return pin_fail_errno(err, "lock the securebits");
-    return set_capabilities(sets[PIN_CAP_EFFECTIVE], sets[PIN_CAP_PERMITTED], sets[PIN_CAP_INHERITABLE], err);
+    if (!plan->lock_securebits && prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0) != 0)
+        return pin_fail_errno(err, "forget to keep the capabilities");
+    return set_capabilities(sets[PIN_CAP_EFFECTIVE] | admin, sets[PIN_CAP_PERMITTED] | admin,
+                            sets[PIN_CAP_INHERITABLE], err);
 }

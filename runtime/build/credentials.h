@@ -15,3 +15,7 @@ bool pin_credentials_enter(const struct pin_plan *plan, struct pin_error *err);
 
 /* Groups, gid, uid, bounding, ambient, inheritable, permitted and effective sets, securebits locked. */
 bool pin_credentials_drop(const struct pin_plan *plan, struct pin_error *err);
+
+/* The last step of an engine's process that has no no_new_privs: until here it has kept CAP_SYS_ADMIN, which
+ * the loading of its filter needs. */
+bool pin_credentials_finish(const struct pin_plan *plan, struct pin_error *err);

@@ -86,6 +86,11 @@ __attribute__((noreturn)) static int wait_to_be_killed(void *parent) {
 }
 
 int pin_idmap_namespace(const struct pin_id_map *uids, const struct pin_id_map *gids, struct pin_error *err) {
+    return pin_idmap_namespace_of(uids, 1, gids, 1, err);
+}
+
+int pin_idmap_namespace_of(const struct pin_id_map *uids, size_t uid_count, const struct pin_id_map *gids,
+                           size_t gid_count, struct pin_error *err) {
     /* The child shares our memory and never returns from pause(), so a fork's page tables aren't copied for
      * it. */
     alignas(16) char stack[8 * 1024];
@@ -98,7 +103,8 @@ int pin_idmap_namespace(const struct pin_id_map *uids, const struct pin_id_map *
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
     int ns = -1;
-    if (write_map(pid, "uid_map", uids, 1, 0, err) && write_map(pid, "gid_map", gids, 1, 0, err)) {
+    if (write_map(pid, "uid_map", uids, uid_count, 0, err) &&
+        write_map(pid, "gid_map", gids, gid_count, 0, err)) {
         ns = open(path, O_RDONLY | O_CLOEXEC);
         if (ns < 0)
             (void)pin_fail_errno(err, "open '%s'", path);

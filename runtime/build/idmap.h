@@ -19,4 +19,6 @@ bool pin_idmap_write(const struct pin_plan *plan, uint32_t range, pid_t pid, str
 /* A user namespace with one mapping of uids and one of gids, for MOUNT_ATTR_IDMAP: `inside` are the ids on
  * disk, `outside` those that the mount shows. The caller closes the descriptor; -1 on failure. Needs
  * privilege. */
+int pin_idmap_namespace_of(const struct pin_id_map *uids, size_t uid_count, const struct pin_id_map *gids,
+                           size_t gid_count, struct pin_error *err);
 int pin_idmap_namespace(const struct pin_id_map *uids, const struct pin_id_map *gids, struct pin_error *err);

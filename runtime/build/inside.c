@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -23,6 +24,7 @@
 #include "runtime/build/cgroup/cgroup.h"
 #include "runtime/build/channel.h"
 #include "runtime/build/credentials.h"
+#include "runtime/build/hooks.h"
 #include "runtime/build/landlock.h"
 #include "runtime/build/mounts.h"
 #include "runtime/build/seccomp/load.h"
@@ -31,7 +33,10 @@ struct state { /* what one step leaves for a later one */
     const struct pin_inside *inside;
     struct pin_mounts mounts;
     int null;
-    int init; /* the sealed copy of init */
+    int init;   /* the sealed copy of init */
+    int report; /* where a failure is told: the control socket, later the connection that started us */
+    int start;  /* a listening socket; -1: none */
+    char *program;
 };
 
 #define INIT_FD (PIN_INIT_CONTROL_FD + 1)
@@ -52,16 +57,17 @@ static bool enter_identity(struct state *state, struct pin_error *err) {
 
 static bool set_names(struct state *state, struct pin_error *err) {
     const struct pin_plan *plan = state->inside->plan;
-    const char *domain = plan->domainname != NULL ? plan->domainname : "(none)";
+    const char *domain = plan->domainname != NULL || plan->engine.direct ? plan->domainname : "(none)";
     if (plan->hostname != NULL && sethostname(plan->hostname, strlen(plan->hostname)) != 0)
         return pin_fail_errno(err, "set the host name");
-    if (setdomainname(domain, strlen(domain)) != 0)
+    if (domain != NULL && setdomainname(domain, strlen(domain)) != 0)
         return pin_fail_errno(err, "set the domain name");
     return true;
 }
 
 static bool assemble_root(struct state *state, struct pin_error *err) {
     (void)umask(0); /* modes are the plan's */
+    state->mounts.groups = state->inside->groups;
     state->null = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY);
     if (state->null < 0)
         return pin_fail_errno(err, "open '/dev/null'");
@@ -97,19 +103,79 @@ static bool enter_root(struct state *state, struct pin_error *err) {
     return pin_mounts_enter(state->inside->plan, &state->mounts, err);
 }
 
+/* made only once we are in it, so that its root is the sandbox's own group: cgroup_namespaces(7) */
+static bool make_cgroup_namespace(const struct pin_plan *plan, struct pin_error *err) {
+    if ((plan->clone_flags & CLONE_NEWCGROUP) && unshare(CLONE_NEWCGROUP) != 0)
+        return pin_fail_errno(err, "make a cgroup namespace");
+    return true;
+}
+
+/* Before the mounts, since they show it. */
+static bool enter_container_cgroup(struct state *state, struct pin_error *err) {
+    const struct pin_engine_groups *groups = state->inside->groups;
+    return pin_cgroup_enter(groups->entrances, groups->entrance_count, err) &&
+           make_cgroup_namespace(state->inside->plan, err);
+}
+
+static bool set_system(struct state *state, struct pin_error *err) {
+    return pin_engine_set_system(state->inside->plan, err);
+}
+
+static bool run_hooks(struct state *state, struct pin_error *err) {
+    const struct pin_engine_build *engine = state->inside->engine;
+    int none[PIN_CHANNEL_FDS_MAX], count;
+    return engine->state == NULL ||
+           (pin_channel_send_ready(state->report, err) &&
+            pin_channel_wait(state->report, PIN_SYNC_HOOKED, none, &count, err) &&
+            pin_hooks_run(state->inside->plan->bundle, PIN_HOOK_CREATE_CONTAINER, engine->state, err));
+}
+
+static bool open_terminal(struct state *state, struct pin_error *err) {
+    return pin_engine_open_terminal(state->inside->plan, state->inside->engine->console, err);
+}
+
+static bool set_scheduling(struct state *state, struct pin_error *err) {
+    return pin_engine_set_scheduling(state->inside->plan, err);
+}
+
+static bool find_program(struct state *state, struct pin_error *err) {
+    return pin_engine_find_program(state->inside->plan, state->program, err);
+}
+
+static bool await_start(struct state *state, struct pin_error *err) {
+    const struct pin_bundle *bundle = state->inside->plan->bundle;
+    const char *told = state->inside->engine->state;
+    int none[PIN_CHANNEL_FDS_MAX], count;
+    if (!pin_channel_send_ready(state->report, err) ||
+        !pin_channel_wait(state->report, PIN_SYNC_KEEP, none, &count, err))
+        return false;
+    if (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) != 0)
+        return pin_fail_errno(err, "outlive the maker");
+    int control = state->report;
+    if (state->start >= 0) {
+        if (!pin_engine_await_start(state->start, &state->report, err))
+            return false;
+        (void)close(control);
+    }
+    return told == NULL || pin_hooks_run(bundle, PIN_HOOK_START_CONTAINER, told, err);
+}
+
+static bool finish_credentials(struct state *state, struct pin_error *err) {
+    return pin_credentials_finish(state->inside->plan, err);
+}
+
 static bool enter_cgroup(struct state *state, struct pin_error *err) {
     int fds[PIN_CHANNEL_FDS_MAX], count;
     if (!pin_channel_wait(state->inside->control, PIN_SYNC_EQUIPPED, fds, &count, err))
         return false;
+    if (state->inside->engine != NULL)
+        return true;
     if (count < 1)
         return pin_fail(err, PIN_ERROR_INTERNAL, "init wasn't handed over");
     state->init = fds[0];
     if (!pin_cgroup_enter(fds + 1, count - 1, err))
         return false;
-    /* made only now, so that its root is the sandbox's own group: cgroup_namespaces(7) */
-    if ((state->inside->plan->clone_flags & CLONE_NEWCGROUP) && unshare(CLONE_NEWCGROUP) != 0)
-        return pin_fail_errno(err, "make a cgroup namespace");
-    return true;
+    return make_cgroup_namespace(state->inside->plan, err);
 }
 
 static bool leave_session(struct state *state, struct pin_error *err) {
@@ -144,6 +210,8 @@ static bool set_rlimits(struct state *state, struct pin_error *err) {
 
 /* 0, 1, 2: /dev/null; 3: the control socket; 4: init itself, closed by its execution; nothing else. */
 static bool close_unlisted(struct state *state, struct pin_error *err) {
+    if (state->inside->engine != NULL)
+        return pin_engine_close_unlisted(state->inside->plan, &state->report, &state->start, err);
     int control = fcntl(state->inside->control, F_DUPFD_CLOEXEC, 16),
         init = fcntl(state->init, F_DUPFD_CLOEXEC, 16);
     bool ok = control >= 0 && init >= 0;
@@ -152,12 +220,14 @@ static bool close_unlisted(struct state *state, struct pin_error *err) {
     ok = ok && dup2(control, PIN_INIT_CONTROL_FD) >= 0 && dup3(init, INIT_FD, O_CLOEXEC) >= 0;
     if (!ok || syscall(SYS_close_range, INIT_FD + 1, ~0u, 0) != 0)
         return pin_fail_errno(err, "close the descriptors");
+    state->report = PIN_INIT_CONTROL_FD;
     return true;
 }
 
 static bool drop_credentials(struct state *state, struct pin_error *err) {
     /* a change of credentials clears it: prctl(2) */
-    return pin_credentials_drop(state->inside->plan, err) && tie_to_parent(state, err);
+    return pin_credentials_drop(state->inside->plan, err) &&
+           (state->inside->engine != NULL || tie_to_parent(state, err));
 }
 
 static bool forbid_new_privileges(struct state *state, struct pin_error *err) {
@@ -176,59 +246,99 @@ static bool load_filter(struct state *state, struct pin_error *err) {
     return state->inside->filter == NULL || pin_program_load(state->inside->filter, err);
 }
 
+enum made_for { SANDBOX = 1, CONTAINER = 2, JOINING = 4, EACH = 7 }; /* a process that joins a container */
+
 struct build_step {
     const char *name;
     bool (*apply)(struct state *state, struct pin_error *err);
+    unsigned made_for; /* set of enum made_for */
 };
 
 static const struct build_step steps[] = {
-    {"lifeline",     tie_to_parent        },
-    {"identity",     enter_identity       }, /* the parent has written the maps; host id 0 is in none */
-    {"names",        set_names            },
-    {"mounts",       assemble_root        },
-    {"network",      raise_loopback       },
-    {"egress",       prepare_egress       }, /* its sockets leave for the broker; nothing of them stays here */
-    {"pivot",        enter_root           }, /* from here on no host path can be named */
-    {"cgroup",       enter_cgroup         }, /* of version 1; a v2 group was entered at birth */
-    {"session",      leave_session        },
-    {"limits",       set_rlimits          },
-    {"descriptors",  close_unlisted       }, /* only what the plan lists stays open across exec */
-    {"credentials",  drop_credentials     }, /* groups, gid, uid; bounding, ambient, permitted sets */
-    {"no_new_privs", forbid_new_privileges}, /* Landlock and seccomp below need it */
-    {"landlock",     restrict_paths       },
-    {"seccomp",      load_filter          }, /* last: it needn't allow any call made above */
+    {"lifeline",     tie_to_parent,          EACH               },
+    {"identity",     enter_identity,         EACH               }, /* the parent has written the maps; host id 0 is in none */
+    {"names",        set_names,              SANDBOX | CONTAINER},
+    {"group",        enter_container_cgroup, CONTAINER | JOINING},
+    {"system",       set_system,             CONTAINER | JOINING}, /* settings of the namespaces, by the host's procfs */
+    {"mounts",       assemble_root,          SANDBOX | CONTAINER},
+    {"network",      raise_loopback,         SANDBOX | CONTAINER},
+    {"egress",       prepare_egress,
+     SANDBOX | CONTAINER                                        }, /* its sockets leave for the broker; nothing of them stays here */
+    {"hooks",        run_hooks,              CONTAINER          }, /* the last look at the host */
+    {"pivot",        enter_root,             SANDBOX | CONTAINER}, /* from here on no host path can be named */
+    {"cgroup",       enter_cgroup,           EACH               }, /* of version 1; a v2 group was entered at birth */
+    {"session",      leave_session,          EACH               },
+    {"terminal",     open_terminal,          CONTAINER | JOINING},
+    {"scheduling",   set_scheduling,         CONTAINER | JOINING},
+    {"limits",       set_rlimits,            EACH               },
+    {"descriptors",  close_unlisted,         EACH               }, /* only what the plan lists stays open across exec */
+    {"program",      find_program,           CONTAINER | JOINING},
+    {"start",        await_start,            CONTAINER | JOINING}, /* between create and start it stays here */
+    {"credentials",  drop_credentials,       EACH               }, /* groups, gid, uid; bounding, ambient, permitted sets */
+    {"no_new_privs", forbid_new_privileges,  EACH               }, /* Landlock and seccomp below need it */
+    {"landlock",     restrict_paths,         SANDBOX | CONTAINER},
+    {"seccomp",      load_filter,            EACH               }, /* last: it needn't allow any call made above */
+    {"capabilities", finish_credentials,
+     CONTAINER | JOINING                                        }, /* but this one, where a filter needs CAP_SYS_ADMIN */
 };
 
 const char *const *pin_inside_steps(void) {
     static const char *names[PIN_COUNT(steps) + 1];
+    size_t count = 0;
     for (size_t i = 0; i < PIN_COUNT(steps); i++)
-        names[i] = steps[i].name;
+        if (steps[i].made_for & SANDBOX)
+            names[count++] = steps[i].name;
     return names;
 }
 
-_Noreturn void pin_inside_run(const struct pin_inside *inside) {
-    struct state state = {
-        .inside = inside, .mounts = {-1, -1, -1},
-             .init = -1, .null = -1
-    };
+_Noreturn static void give_up(const struct state *state, struct pin_error *err) {
+    pin_channel_send_failure(state->report, err);
+    _exit(state->inside->engine == NULL ? 125 : err->kind == PIN_ERROR_NOT_FOUND ? 127 : 126);
+}
+
+_Noreturn static void execute_process(struct state *state) {
+    const struct pin_plan *plan = state->inside->plan;
     struct pin_error err = {0};
-    int control = inside->control;
-    for (size_t i = 0; i < PIN_COUNT(steps); i++) {
-        if (!steps[i].apply(&state, &err)) {
-            (void)pin_wrap(&err, "step '%s'", steps[i].name);
-            pin_channel_send_failure(control, &err);
-            _exit(125);
-        }
-        if (steps[i].apply == close_unlisted)
-            control = PIN_INIT_CONTROL_FD;
-    }
+    (void)umask(plan->bundle->process.has_umask ? plan->bundle->process.umask : 0022);
+    (void)execve(state->program, plan->engine.argv, plan->engine.envp);
+    (void)pin_fail_errno(&err, "exec: \"%s\"", plan->engine.argv[0]);
+    give_up(state, &err);
+}
+
+_Noreturn static void execute_init(const struct state *state) {
     static char name[] = "pinfold-init";
+    struct pin_error err = {0};
     char *argv[] = {name, NULL}, *environment[] = {NULL};
     /* execveat(2) is in no baseline but the widest: a root without /proc needs a filter that allows it */
     (void)execve(init_path, argv, environment);
     if (errno == ENOENT)
         (void)execveat(INIT_FD, "", argv, environment, AT_EMPTY_PATH);
     (void)pin_fail_errno(&err, "execute init");
-    pin_channel_send_failure(control, &err);
-    _exit(125);
+    give_up(state, &err);
+}
+
+_Noreturn void pin_inside_run(const struct pin_inside *inside) {
+    static char program[PATH_MAX];
+    struct state state = {
+        .inside = inside,
+        .mounts = {.root = -1, .null = -1, .changes = -1},
+        .init = -1,
+        .null = -1,
+        .report = inside->control,
+        .start = inside->engine != NULL ? inside->engine->start : -1,
+        .program = program,
+    };
+    struct pin_error err = {0};
+    unsigned made = inside->engine == NULL                 ? SANDBOX
+                    : inside->plan->engine.joins_container ? JOINING
+                                                           : CONTAINER;
+    for (size_t i = 0; i < PIN_COUNT(steps); i++) {
+        if ((steps[i].made_for & made) == 0 || steps[i].apply(&state, &err))
+            continue;
+        (void)pin_wrap(&err, "step '%s'", steps[i].name);
+        give_up(&state, &err);
+    }
+    if (inside->engine != NULL)
+        execute_process(&state);
+    execute_init(&state);
 }

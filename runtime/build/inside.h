@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "runtime/build/engine.h"
 #include "runtime/build/seccomp/compile.h"
 #include "runtime/build/sources.h"
 #include "runtime/plan/plan.h"
@@ -19,6 +20,8 @@ struct pin_inside {
     const struct pin_program
         *filter; /* filled in by the time of PIN_SYNC_EQUIPPED; NULL: the plan has none */
     int control; /* the child's end of the control socket */
+    const struct pin_engine_build *engine; /* NULL: `pinfold run`, with an init of ours */
+    struct pin_engine_groups *groups;      /* of an engine's container */
 };
 
 /* Never returns: either init runs, or the failure has been sent and the process has ended. */

@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "runtime/build/engine.h"
 #include "runtime/build/overlay.h"
 
 int pin_mounts_new(const char *type, const char *const *options, size_t option_count, uint64_t attributes,
@@ -157,6 +158,21 @@ static bool forbid_user_namespaces(int proc, struct pin_error *err) {
     return pin_write_value_at(proc, "sys/user/max_user_namespaces", "0", err);
 }
 
+static bool copy_up(int target, int fs, struct pin_error *err) {
+    PIN_CLOSE int from = openat(target, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    PIN_CLOSE int to = openat(fs, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (from < 0 || to < 0)
+        return pin_fail_errno(err, "open what is to be copied up");
+    return pin_engine_copy_up(from, to, err);
+}
+
+static bool set_propagation(const struct pin_op *op, int tree, struct pin_error *err) {
+    struct mount_attr spread = {.propagation = op->propagation & ~(unsigned)MS_REC};
+    return spread.propagation == 0 || spread.propagation == MS_PRIVATE ||
+           mount_setattr(tree, "", AT_EMPTY_PATH, &spread, sizeof(spread)) == 0 ||
+           pin_fail_errno(err, "set the propagation of a mount");
+}
+
 static bool mount_filesystem(const struct pin_plan *plan, const struct pin_op *op, int root,
                              struct pin_error *err) {
     PIN_CLOSE int fs = pin_mounts_new(op->type, op->options, op->option_count, op->attributes, err);
@@ -168,7 +184,62 @@ static bool mount_filesystem(const struct pin_plan *plan, const struct pin_op *o
         !forbid_user_namespaces(fs, err))
         return false;
     PIN_CLOSE int target = reach_target(root, op, true, err);
-    return target >= 0 && pin_mounts_attach(fs, target, err);
+    return target >= 0 && (!op->copy_up || copy_up(target, fs, err)) && pin_mounts_attach(fs, target, err) &&
+           set_propagation(op, fs, err);
+}
+
+static bool make_device(const struct pin_op *op, int root, struct pin_error *err) {
+    const char *name;
+    PIN_CLOSE int parent = open_parent(root, op->target, &name, err);
+    PIN_CLOSE int tree = -1;
+    if (parent < 0 || !pin_engine_make_device(op, parent, name, &tree, err))
+        return false;
+    if (tree < 0)
+        return true;
+    PIN_CLOSE int target = reach_target(root, op, false, err);
+    return target >= 0 && pin_mounts_attach(tree, target, err);
+}
+
+/* Version 1: a directory for each hierarchy, as the host has them; a mounted "cpu,cpuacct" is found by each
+ * of its names, too. */
+static bool show_group(const struct pin_op *op, struct pin_engine_groups *groups, int index, int at,
+                       struct pin_error *err) {
+    const char *name = groups->names[index];
+    struct mount_attr attributes = {.attr_set = op->attributes & ~(uint64_t)MOUNT_ATTR__ATIME};
+    PIN_CLOSE int target = -1;
+    if (mkdirat(at, name, 0555) != 0 || (target = openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return pin_fail_errno(err, "make the directory of the cgroup '%s'", name);
+    if (mount_setattr(groups->trees[index], "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) != 0)
+        return pin_fail_errno(err, "show the cgroup '%s'", name);
+    for (const char *part = name; strchr(name, ',') != NULL && part != NULL; part = strchr(part, ',')) {
+        char alias[64];
+        part += *part == ',';
+        (void)snprintf(alias, sizeof(alias), "%.*s", (int)strcspn(part, ","), part);
+        (void)symlinkat(name, at, alias);
+    }
+    return pin_mounts_attach(groups->trees[index], target, err);
+}
+
+static bool show_groups(const struct pin_op *op, struct pin_engine_groups *groups, int root,
+                        struct pin_error *err) {
+    static const char *const options[] = {"source", "cgroup", "mode", "0755"};
+    struct mount_attr attributes = {.attr_set = op->attributes & ~(uint64_t)MOUNT_ATTR__ATIME};
+    PIN_CLOSE int target = reach_target(root, op, true, err);
+    if (target < 0 || groups->tree_count == 0)
+        return target >= 0;
+    if (groups->v2_alone) {
+        if (mount_setattr(groups->trees[0], "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) != 0)
+            return pin_fail_errno(err, "show the cgroup");
+        return pin_mounts_attach(groups->trees[0], target, err);
+    }
+    PIN_CLOSE int fs = pin_mounts_new("tmpfs", options, 2, 0, err);
+    if (fs < 0 || !pin_mounts_attach(fs, target, err))
+        return false;
+    for (int i = 0; i < groups->tree_count; i++)
+        if (!show_group(op, groups, i, fs, err))
+            return false;
+    return mount_setattr(fs, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) == 0 ||
+           pin_fail_errno(err, "protect the list of cgroups");
 }
 
 /* What masks a file is opened by us and checked: a root file system may bring a /dev/null of its own. */
@@ -256,6 +327,8 @@ static bool apply_op(const struct pin_plan *plan, size_t index, struct pin_host_
     case PIN_OP_MASK: return mask_path(op, mounts, err);
     case PIN_OP_READ_ONLY: return make_read_only(op, mounts, err);
     case PIN_OP_SEAL: return seal_mount(op, mounts->root, err);
+    case PIN_OP_DEVICE: return make_device(op, mounts->root, err);
+    case PIN_OP_CGROUPS: return show_groups(op, mounts->groups, mounts->root, err);
     case PIN_OP_OVERLAY: {
         PIN_CLOSE int target = reach_target(mounts->root, op, true, err);
         return target >= 0 && pin_overlay_mount(op, &sources->ops[index], plan->bundle->process.uid,
@@ -300,9 +373,16 @@ bool pin_mounts_enter(const struct pin_plan *plan, const struct pin_mounts *moun
         mount_setattr(mounts->root, "", AT_EMPTY_PATH, &read_only, sizeof(read_only)) != 0)
         return pin_fail_errno(err, "make the root read-only");
     /* pivot_root(2) "pivot_root(".", ".")": the old root ends up over the new one, and is taken off */
-    if (fchdir(mounts->root) != 0 || syscall(SYS_pivot_root, ".", ".") != 0)
+    if (fchdir(mounts->root) != 0)
+        return pin_fail_errno(err, "enter the root");
+    if (plan->engine.no_pivot) /* on a root that is a ramfs: it lies below ours, and nothing leads there */
+        return (chroot(".") == 0 && chdir("/") == 0) || pin_fail_errno(err, "change the root");
+    if (syscall(SYS_pivot_root, ".", ".") != 0)
         return pin_fail_errno(err, "change the root");
     if (umount2(".", MNT_DETACH) != 0 || chdir("/") != 0)
         return pin_fail_errno(err, "take off the old root");
+    unsigned spread = plan->engine.root_propagation & ~(unsigned)MS_REC;
+    if (spread != 0 && spread != MS_SLAVE && mount(NULL, "/", NULL, spread, NULL) != 0)
+        return pin_fail_errno(err, "set the propagation of the root");
     return true;
 }

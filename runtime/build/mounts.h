@@ -10,9 +10,10 @@
 #include "runtime/plan/plan.h"
 
 struct pin_mounts {
-    int root;    /* the new root's mount, attached over the old one */
-    int null;    /* the host's /dev/null, proven: what masks files */
-    int changes; /* the upper directory of a copy-on-write workspace; -1: none */
+    int root;                         /* the new root's mount, attached over the old one */
+    int null;                         /* the host's /dev/null, proven: what masks files */
+    int changes;                      /* the upper directory of a copy-on-write workspace; -1: none */
+    struct pin_engine_groups *groups; /* of an engine's container: borrowed; NULL: none */
 };
 
 bool pin_mounts_make(const struct pin_plan *plan, struct pin_host_sources *sources, struct pin_mounts *mounts,

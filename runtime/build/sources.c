@@ -17,7 +17,7 @@ static bool has_source(const struct pin_op *op) {
 
 static bool open_path(const struct pin_op *op, struct pin_host_source *source, struct pin_error *err) {
     struct stat st;
-    PIN_CLOSE int fd = open(op->source, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    PIN_CLOSE int fd = open(op->source, O_PATH | (op->of_engine ? 0 : O_NOFOLLOW) | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && op->optional) {
         source->missing = true;
         return true;
@@ -63,6 +63,9 @@ static bool holds_state(const struct pin_host_source *source, int state_dir) {
 
 static int open_idmap(const struct pin_plan *plan, const struct pin_op *op,
                       const struct pin_host_source *source, uint32_t range, struct pin_error *err) {
+    if (op->idmap == PIN_IDMAP_MAPS)
+        return pin_idmap_namespace_of(op->mount->uid_maps, op->mount->uid_map_count, op->mount->gid_maps,
+                                      op->mount->gid_map_count, err);
     struct pin_id_map uids = {0, range, 65536}, gids = {0, range, 65536};
     if (op->idmap == PIN_IDMAP_OWNER) {
         uids = (struct pin_id_map){source->uid, range + plan->bundle->process.uid, 1};
@@ -71,17 +74,38 @@ static int open_idmap(const struct pin_plan *plan, const struct pin_op *op,
     return pin_idmap_namespace(&uids, &gids, err);
 }
 
+/* An engine's options: those of the mount itself, then those that count for what is below it, too. */
+static bool set_engine_attributes(const struct pin_op *op, int tree) {
+    const uint64_t times = MOUNT_ATTR_NOATIME | MOUNT_ATTR_STRICTATIME;
+    struct mount_attr own = {.attr_set = op->attributes, .attr_clr = op->cleared & ~times};
+    struct mount_attr below = {.attr_set = op->below, .attr_clr = op->below_cleared & ~times};
+    struct mount_attr spread = {.propagation = MS_PRIVATE};
+    if (!op->of_engine)
+        return true;
+    if ((op->attributes | op->cleared) & times)
+        own.attr_clr |= MOUNT_ATTR__ATIME;
+    if (op->propagation != 0)
+        spread.propagation = op->propagation & ~(unsigned)MS_REC;
+    return mount_setattr(tree, "", AT_EMPTY_PATH, &own, sizeof(own)) == 0 &&
+           ((below.attr_set | below.attr_clr) == 0 ||
+            mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &below, sizeof(below)) == 0) &&
+           mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &spread, sizeof(spread)) == 0;
+}
+
 static int make_tree(const struct pin_op *op, int path, bool recursive, int idmap, struct pin_error *err) {
     unsigned recurse = recursive ? AT_RECURSIVE : 0;
     PIN_CLOSE int tree = open_tree(path, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recurse);
     struct mount_attr attributes = {.attr_set = op->attributes, .propagation = MS_PRIVATE};
-    if (op->attributes & (MOUNT_ATTR_NOATIME | MOUNT_ATTR_STRICTATIME))
+    if (op->of_engine)
+        attributes = (struct mount_attr){0};
+    else if (op->attributes & (MOUNT_ATTR_NOATIME | MOUNT_ATTR_STRICTATIME))
         attributes.attr_clr = MOUNT_ATTR__ATIME;
     if (idmap >= 0) {
         attributes.attr_set |= MOUNT_ATTR_IDMAP;
         attributes.userns_fd = (unsigned)idmap;
     }
-    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH | recurse, &attributes, sizeof(attributes)) != 0) {
+    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH | recurse, &attributes, sizeof(attributes)) != 0 ||
+        !set_engine_attributes(op, tree)) {
         int cause = errno;
         (void)pin_fail_errno(err, "bind '%s'", op->source);
         (void)pin_point(err, "%s", op->source);
@@ -150,7 +174,7 @@ int pin_source_tree(const struct pin_op *op, struct pin_host_source *source, str
     if (source->tree >= 0)
         return pin_steal_fd(&source->tree);
     struct stat st;
-    PIN_CLOSE int path = open(op->source, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    PIN_CLOSE int path = open(op->source, O_PATH | (op->of_engine ? 0 : O_NOFOLLOW) | O_CLOEXEC);
     if (path < 0 || fstat(path, &st) != 0) {
         (void)pin_fail_errno(err, "open '%s' again", op->source);
         return -1;

@@ -207,7 +207,7 @@ static bool supervise(struct run *run, const struct run_options *values, uint64_
 
 static bool build_and_supervise(struct run *run, const struct run_options *values, struct pin_error *err) {
     uint64_t started_ns = pin_now_ns();
-    struct pin_build_input input = {run->front.plan, &run->front.cgroups, &run->slot};
+    struct pin_build_input input = {run->front.plan, &run->front.cgroups, &run->slot, NULL};
     return open_input(run, values, err) &&
            pin_lease_take(run->front.state_dir, &run->front.cgroups, &run->slot, err) &&
            pin_build(&input, &run->sandbox, err) && supervise(run, values, started_ns, err);

@@ -132,6 +132,15 @@ bool pin_cgroup_attach(const struct pin_cgroup *group, pid_t pid, struct pin_err
     return true;
 }
 
+bool pin_cgroup_directory(const struct pin_cgroup *group, size_t index, int *dir, const char **name) {
+    if (index >= group->count)
+        return false;
+    const char *slash = strrchr(group->dirs[index].base, '/');
+    *dir = group->dirs[index].fd;
+    *name = slash != NULL ? slash + 1 : "";
+    return true;
+}
+
 int pin_cgroup_unified_fd(const struct pin_cgroup *group) {
     return group->unified < 0 ? -1 : group->dirs[group->unified].fd;
 }

@@ -109,6 +109,8 @@ bool pin_cgroup_usage_read(const struct pin_cgroup *group, struct pin_cgroup_usa
 /* Stops and continues every process. Version 1 needs PIN_CGROUP_FREEZER in `also`, else UNSUPPORTED. Freezing
  * waits until all are frozen, `timeout_ns` at most, and thaws again where that fails. */
 bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, struct pin_error *err);
+/* Whether it is frozen, or about to be. A group that can't be frozen isn't. */
+bool pin_cgroup_is_frozen(const struct pin_cgroup *group);
 bool pin_cgroup_thaw(const struct pin_cgroup *group, struct pin_error *err);
 
 /* A descriptor that polls `*events` (POLLIN or POLLPRI) when the group runs out of memory; the group owns it.

@@ -58,6 +58,16 @@ bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, stru
     return true;
 }
 
+bool pin_cgroup_is_frozen(const struct pin_cgroup *group) {
+    struct freezer freezer;
+    struct pin_error ignored = {0};
+    char text[16] = "";
+    if (!find_freezer(group, &freezer, &ignored))
+        return false;
+    (void)pin_cgroup_file_read(freezer.dir, freezer.file, text, sizeof(text));
+    return text[0] == '1' || strncmp(text, "FRE", 3) == 0 || strncmp(text, "FRO", 3) == 0;
+}
+
 bool pin_cgroup_thaw(const struct pin_cgroup *group, struct pin_error *err) {
     struct freezer freezer = {0};
     return find_freezer(group, &freezer, err) &&

@@ -27,6 +27,7 @@ struct making {
     uint32_t wanted;            /* set of controllers */
     uint32_t optional, missing; /* sets of protections */
     bool reclaim;               /* a group that exists is a leftover */
+    bool adopt;                 /* a group that exists is taken over */
     bool enabled;               /* the controllers of version 2 were handed down */
 };
 
@@ -86,6 +87,8 @@ static bool make_dir(struct making *making, const struct pin_cgroup_hierarchy *h
             return pin_wrap(err, "clear the cgroup that a dead sandbox left");
         made = make_directory(group, hierarchy->base);
     }
+    if (!made && errno == EEXIST && making->adopt)
+        made = true;
     if (!made || !pin_cgroup_open_dir(group, hierarchy)) {
         (void)pin_fail_errno(err, "make the cgroup '%s/%s'", hierarchy->base, group->path);
         return pin_point(err, "%s/%s", hierarchy->base, group->path);
@@ -251,12 +254,15 @@ static bool fill_group(struct making *making, const struct pin_cgroup_limits *li
     return apply_all(making, err);
 }
 
-static struct pin_cgroup *create(const struct pin_cgroup_facts *facts, const char *path, bool reclaim,
-                                 const struct pin_cgroup_limits *limits, uint32_t optional, uint32_t *missing,
+enum existing { EXISTING_REFUSED, EXISTING_CLEARED, EXISTING_ADOPTED };
+
+static struct pin_cgroup *create(const struct pin_cgroup_facts *facts, const char *path,
+                                 enum existing existing, const struct pin_cgroup_limits *limits, uint32_t optional, uint32_t *missing,
                                  struct pin_error *err) {
     PIN_ARENA struct pin_arena arena = {0};
     struct making making = {
-        .facts = facts, .settings.arena = &arena, .optional = optional, .reclaim = reclaim};
+        .facts = facts, .settings.arena = &arena, .optional = optional,
+        .reclaim = existing == EXISTING_CLEARED, .adopt = existing == EXISTING_ADOPTED};
     making.group = pin_cgroup_new(facts, path, err);
     if (making.group == NULL)
         return NULL;
@@ -275,13 +281,30 @@ struct pin_cgroup *pin_cgroup_create(const struct pin_cgroup_facts *facts, uint3
                                      uint32_t *missing, struct pin_error *err) {
     char path[sizeof(facts->group) + 16];
     (void)snprintf(path, sizeof(path), "%s/%u", facts->group, slot);
-    return create(facts, path, true, limits, optional, missing, err);
+    return create(facts, path, EXISTING_CLEARED, limits, optional, missing, err);
 }
 
 struct pin_cgroup *pin_cgroup_create_at(const struct pin_cgroup_facts *facts, const char *path,
                                         const struct pin_cgroup_limits *limits, uint32_t optional,
                                         uint32_t *missing, struct pin_error *err) {
-    return create(facts, path, false, limits, optional, missing, err);
+    return create(facts, path, EXISTING_REFUSED, limits, optional, missing, err);
+}
+
+struct pin_cgroup *pin_cgroup_adopt_at(const struct pin_cgroup_facts *facts, const char *path,
+                                       struct pin_error *err) {
+    struct pin_cgroup_limits limits = {.memory_bytes = PIN_UNLIMITED,
+                                       .swap_bytes = PIN_UNLIMITED,
+                                       .pids = PIN_UNLIMITED,
+                                       .also = (1u << PIN_CGROUP_CONTROLLER_COUNT) - 1};
+    uint32_t missing = 0;
+    bool empty = false;
+    struct pin_cgroup *group = create(facts, path, EXISTING_ADOPTED, &limits, 0, &missing, err);
+    if (group == NULL || (pin_cgroup_is_empty(group, &empty, err) && empty))
+        return group;
+    if (!pin_is_set(err))
+        (void)pin_fail(err, PIN_ERROR_BUSY, "container's cgroup is not empty: '%s'", path);
+    pin_cgroup_free(group);
+    return NULL;
 }
 
 uint32_t pin_cgroup_v2_controllers(const struct pin_cgroup *group) {

@@ -1,0 +1,132 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/sched.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "runtime/build/engine.h"
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x80
+#endif
+
+bool pin_engine_groups_open(const struct pin_cgroup *group, bool with_trees, bool v2_alone,
+                            struct pin_engine_groups *groups, struct pin_error *err) {
+    int dir;
+    const char *name;
+    *groups = (struct pin_engine_groups){.v2_alone = v2_alone};
+    if (group == NULL)
+        return true;
+    int count = pin_cgroup_entrances(group, groups->entrances, err);
+    if (count < 0)
+        return false;
+    groups->entrance_count = count;
+    for (size_t i = 0; with_trees && pin_cgroup_directory(group, i, &dir, &name); i++) {
+        int tree = open_tree(dir, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+        if (tree < 0)
+            return pin_fail_errno(err, "show the cgroup '%s'", name);
+        groups->trees[groups->tree_count] = tree;
+        groups->names[groups->tree_count++] = name;
+    }
+    return true;
+}
+
+void pin_engine_groups_close(struct pin_engine_groups *groups) {
+    while (groups->entrance_count > 0)
+        (void)close(groups->entrances[--groups->entrance_count]);
+    while (groups->tree_count > 0)
+        (void)close(groups->trees[--groups->tree_count]);
+}
+
+bool pin_engine_needs_helper(const struct pin_plan *plan, const struct pin_engine_build *engine) {
+    bool needed = engine->container >= 0 || plan->engine.time_offsets != NULL;
+    for (int ns = 0; ns < PIN_NS_COUNT; ns++)
+        needed |= plan->engine.join[ns] != NULL;
+    return needed;
+}
+
+/* The user namespace last where it is joined by path: the others may belong to the caller's. */
+static bool join_paths(const struct pin_plan *plan, struct pin_error *err) {
+    static const enum pin_namespace order[] = {PIN_NS_NETWORK, PIN_NS_IPC,  PIN_NS_UTS, PIN_NS_PID,
+                                               PIN_NS_CGROUP,  PIN_NS_TIME, PIN_NS_USER};
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+        const char *path = plan->engine.join[order[i]];
+        if (path == NULL)
+            continue;
+        PIN_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || setns(fd, 0) != 0) {
+            (void)pin_fail_errno(err, "join the %s namespace '%s'", pin_namespace_name(order[i]), path);
+            return pin_point(err, "%s", path);
+        }
+    }
+    return true;
+}
+
+static bool prepare(const struct pin_plan *plan, const struct pin_engine_build *engine,
+                    struct pin_error *err) {
+    if (engine->container >= 0 && engine->joins != 0 && setns(engine->container, (int)engine->joins) != 0)
+        return pin_fail_errno(err, "join the namespaces of the container");
+    if (!join_paths(plan, err))
+        return false;
+    if (plan->engine.time_offsets == NULL)
+        return true;
+    /* the offsets are taken until the first process enters: time_namespaces(7) */
+    if (unshare(CLONE_NEWTIME) != 0)
+        return pin_fail_errno(err, "make a time namespace");
+    return pin_write_value_at(AT_FDCWD, "/proc/self/timens_offsets", plan->engine.time_offsets, err);
+}
+
+struct told { /* by the helper, in memory that we share */
+    pid_t pid;
+    struct pin_error err;
+};
+
+pid_t pin_engine_clone(const struct pin_plan *plan, const struct pin_engine_build *engine, uint64_t flags,
+                       int cgroup, int *pidfd, struct pin_error *err) {
+    struct told *told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (told == MAP_FAILED) {
+        (void)pin_fail_errno(err, "map the helper's answer");
+        return -1;
+    }
+    pid_t helper = fork();
+    if (helper == 0) {
+        if (plan->engine.time_offsets != NULL)
+            flags &= ~(uint64_t)CLONE_NEWTIME;
+        struct clone_args args = {.flags = flags | (uint64_t)CLONE_PARENT, .cgroup = cgroup >= 0 ? (__u64)cgroup : 0};
+        if (cgroup >= 0)
+            args.flags |= (uint64_t)CLONE_INTO_CGROUP;
+        if (!prepare(plan, engine, &told->err))
+            _exit(1);
+        pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+        if (pid == 0)
+            return 0;
+        if (pid < 0)
+            (void)pin_fail_errno(&told->err, "make the namespaces");
+        told->pid = pid;
+        _exit(0);
+    }
+    if (helper < 0)
+        (void)pin_fail_errno(err, "start a helper");
+    while (helper > 0 && waitpid(helper, NULL, 0) < 0 && errno == EINTR)
+        ;
+    pid_t pid = helper > 0 ? told->pid : -1;
+    if (pid <= 0 && helper > 0 && pin_is_set(&told->err))
+        *err = told->err;
+    else if (pid <= 0 && !pin_is_set(err))
+        (void)pin_fail(err, PIN_ERROR_SYSTEM, "the helper that joins the namespaces died");
+    (void)munmap(told, sizeof(*told));
+    if (pid <= 0)
+        return -1;
+    *pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* our child and not reaped: the number is its own */
+    return pid;
+}

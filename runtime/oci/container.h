@@ -1,0 +1,71 @@
+/* container.h: what an OCI runtime keeps about a container between its commands.
+ *
+ * ROOT/ID/ (mode 0700) has state.json, written whole or not at all; config.json, a copy of the bundle's as it
+ * was at `create`; and `start`, the socket on which the container waits. The process is known by its number,
+ * its start time and the boot: a number that is used again is never taken for it. `create` holds a lock on
+ * the directory while it lives; the other commands that change something take the lock on ROOT/ID/lock.
+ * Source: OCI runtime-spec 1.2 runtime.md "State"; the words of errors are runc's, which engines match.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "runtime/build/cgroup/cgroup.h"
+
+enum pin_status {
+    PIN_STATUS_CREATING,
+    PIN_STATUS_CREATED,
+    PIN_STATUS_RUNNING,
+    PIN_STATUS_PAUSED,
+    PIN_STATUS_STOPPED,
+    PIN_STATUS_COUNT
+};
+const char *pin_status_name(enum pin_status status);
+
+struct pin_container {
+    struct pin_arena arena;
+    int dir;  /* ROOT/ID; -1: none */
+    int lock; /* of ROOT/ID/lock; -1: not taken */
+    const char *id, *bundle, *rootfs, *oci_version, *created, *owner;
+    const char *cgroup; /* below the bases of the hierarchies; NULL: none */
+    const char *boot;
+    pid_t pid;           /* 0: there is none yet */
+    uint64_t start_time; /* in clock ticks since boot, as /proc/PID/stat has it */
+    json_t *annotations; /* owned; NULL: none */
+};
+#define PIN_CONTAINER_NONE ((struct pin_container){.dir = -1, .lock = -1})
+
+/* ROOT; made where it is missing. -1 on failure. */
+int pin_containers_open(const char *root, struct pin_error *err);
+
+/* Makes ROOT/ID, whose creator we are. EXISTS when the id is taken. */
+bool pin_container_make(int root, const char *id, struct pin_container *container, struct pin_error *err);
+
+/* Reads a container. NOT_FOUND when there is none. One whose creator died early has no pid. */
+bool pin_container_open(int root, const char *id, bool lock, struct pin_container *container,
+                        struct pin_error *err);
+bool pin_container_write(const struct pin_container *container, struct pin_error *err);
+/* Removes ROOT/ID with all that is in it. */
+bool pin_container_remove(int root, const struct pin_container *container, struct pin_error *err);
+void pin_container_close(struct pin_container *container);
+
+/* The process as it is now: fills in pid, start time and boot. */
+bool pin_container_set_process(struct pin_container *container, pid_t pid, struct pin_error *err);
+/* A pidfd of the container's process, or -1 with no error when it isn't there any more. */
+int pin_container_process(const struct pin_container *container);
+
+enum pin_status pin_container_status(const struct pin_container *container,
+                                     const struct pin_cgroup_facts *cgroups);
+
+/* The state as the specification has it, a new reference; with `more`, what `list` adds. */
+json_t *pin_container_state(const struct pin_container *container, enum pin_status status, bool more);
+
+/* The group of the container; NULL with no error when there is none. */
+struct pin_cgroup *pin_container_cgroup(const struct pin_container *container,
+                                        const struct pin_cgroup_facts *cgroups, struct pin_error *err);
