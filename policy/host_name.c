@@ -57,6 +57,8 @@ bool pin_host_name(const char *text, size_t size, char to[PIN_HOST_MAX], struct 
     if (memchr(text, ':', size) != NULL || memchr(text, '[', size) != NULL)
         return refuse(err, text, size, "it is an address or has a port",
                       "write ports under \"ports\", an address as {\"cidr\": \"...\"}");
+    if (memchr(text, '\0', size) != NULL) /* "good\0evil" would be two names to two readers */
+        return refuse(err, text, size, "it holds a zero byte", NULL);
     if (length >= sizeof(name))
         return refuse(err, text, size, "it is longer than 253 characters", NULL);
     for (size_t i = 0; i < length; i++) {

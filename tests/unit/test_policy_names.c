@@ -212,8 +212,17 @@ static void words_are_found_by_their_whole_name(void **state) {
     assert_int_equal(pin_protocol_find("udp"), PIN_PROTOCOL_UDP);
 }
 
+static void a_zero_byte_never_ends_a_name_early(void **state) {
+    (void)state;
+    static const char bytes[] = "good.example\0.evil.example";
+    char to[PIN_HOST_MAX];
+    struct pin_error err = {0};
+    assert_false(pin_host_name(bytes, sizeof(bytes) - 1, to, &err));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_zero_byte_never_ends_a_name_early),
         cmocka_unit_test(hosts_have_one_form),
         cmocka_unit_test(long_hosts_are_refused),
         cmocka_unit_test(a_star_is_one_or_more_labels_and_never_the_name),
