@@ -222,11 +222,20 @@ static json_t *sarif_rules(void) {
     return list;
 }
 
+/* A path as a relative reference of RFC 3986: what isn't plain is written in hexadecimal. */
+static json_t *uri_of(const char *file) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/:";
+    PIN_BUFFER struct pin_buffer uri = {0};
+    for (; *file != '\0'; file++)
+        pin_buffer_printf(&uri, strchr(plain, *file) != NULL ? "%c" : "%%%02X", (unsigned char)*file);
+    return json_string(uri.data != NULL ? uri.data : "");
+}
+
 /* A result without a line (a default, a built-in profile) has its place by name alone. */
 static json_t *sarif_location(const struct pin_lint_fault *fault) {
     const struct pin_place *place = &fault->place;
-    json_t *physical =
-        json_pack("{s:{s:s}}", "artifactLocation", "uri", place->file != NULL ? place->file : "default");
+    json_t *physical = json_pack("{s:{s:o}}", "artifactLocation", "uri",
+                                 uri_of(place->file != NULL ? place->file : "default"));
     if (place->line > 0)
         json_object_set_new(physical, "region",
                             json_pack("{s:I, s:I}", "startLine", (json_int_t)place->line, "startColumn",

@@ -148,6 +148,13 @@ def test_sarif_has_the_form_that_its_readers_need(web):
         assert location["region"]["startLine"] >= 1
 
 
+def test_a_file_with_a_strange_name_is_a_uri_in_sarif(tmp_path):
+    strange = write(tmp_path / "a b%.json", WEB)
+    uris = {result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+            for result in answer("lint", "--sarif", "--fail-on", "never", strange)["runs"][0]["results"]}
+    assert f"{tmp_path}/a%20b%25.json" in uris
+
+
 # --- score ---
 
 def test_the_default_policy_scores_at_most_2():

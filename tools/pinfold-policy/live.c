@@ -35,11 +35,10 @@ struct live {
 
 /* --- the programs --- */
 
-static const char *find_program(struct live *live, const char *const *candidates, size_t count) {
+static const char *find_program(const char *const *candidates, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (access(candidates[i], X_OK) == 0)
             return candidates[i];
-    (void)live;
     return NULL;
 }
 
@@ -57,8 +56,8 @@ static bool find_programs(struct live *live, struct pin_error *err) {
                                     PIN_BINDIR "/pinfold"};
     const char *const probes[] = {pin_arena_printf(arena, "%s/" PIN_PROBE_NAME, self),
                                   PIN_LIBEXEC "/" PIN_PROBE_NAME};
-    live->pinfold = find_program(live, pinfolds, PIN_COUNT(pinfolds));
-    live->probe = find_program(live, probes, PIN_COUNT(probes));
+    live->pinfold = find_program(pinfolds, PIN_COUNT(pinfolds));
+    live->probe = find_program(probes, PIN_COUNT(probes));
     if (live->pinfold == NULL || live->probe == NULL)
         return pin_fail(err, PIN_ERROR_NOT_FOUND, "there is no '%s' to try anything with",
                         live->pinfold == NULL ? "pinfold" : PIN_PROBE_NAME);
