@@ -291,15 +291,25 @@ static void check_image(const struct pin_policy *ceiling, const struct pin_reque
     }
 }
 
+/* Nobody tells which call a filter has denied, short of one that logs and lets it through. */
+static bool records_syscalls(const struct pin_policy *policy) {
+    for (size_t i = 0; i < policy->audit.record.count; i++)
+        if (strcmp(policy->audit.record.items[i].text, "syscalls") == 0)
+            return true;
+    return false;
+}
+
 void pin_request_check_supported(const struct pin_policy *policy, const struct pin_request *request,
                                  struct pin_findings *found) {
     const struct {
         bool asked;
         const char *pointer, *what;
     } rows[] = {
-        {policy->secrets.count > 0,        "/secrets",        "handing over secrets" },
-        {request->secret_count > 0,        "--secret",        "handing over secrets" },
-        {policy->audit.record.count > 0,   "/audit/record",   "writing the audit log"},
+        {policy->secrets.count > 0,                           "/secrets",      "handing over secrets"  },
+        {request->secret_count > 0,                           "--secret",      "handing over secrets"  },
+        {records_syscalls(policy),                            "/audit/record", "recording system calls"},
+        {policy->audit.record.count > 0 && !request->records, "/audit/record",
+         "the audit log of this front door"                                                            },
     };
     for (size_t i = 0; i < PIN_COUNT(rows); i++)
         if (rows[i].asked)
@@ -312,8 +322,7 @@ static void narrow_egress(struct pin_policy *asked, const struct pin_request *re
                           struct pin_findings *found) {
     if (request->egress_count == 0)
         return;
-    struct pin_egress_rule *rules =
-        pin_arena_array(&asked->arena, request->egress_count, sizeof(*rules));
+    struct pin_egress_rule *rules = pin_arena_array(&asked->arena, request->egress_count, sizeof(*rules));
     size_t count = 0;
     for (size_t i = 0; i < request->egress_count; i++) {
         struct pin_error err = {0};

@@ -57,6 +57,8 @@ struct pin_request {
     size_t egress_count;
     const char *const *secrets;
     size_t secret_count;
+
+    bool records; /* the front door writes the audit log: without it a policy that wants that is refused */
 };
 
 /* A copy of the ceiling, narrowed to what is asked. NULL with findings of kind REFUSED, INVALID, USAGE or

@@ -217,7 +217,7 @@ static void a_policy_that_asks_for_what_is_not_built_is_refused(void **state) {
     static struct pin_findings found;
     static const char *const bodies[] = {
         "\"secrets\": [\"KEY\"]",
-        "\"audit\": {\"record\": [\"lifecycle\"]}",
+        "\"audit\": {\"record\": [\"lifecycle\"]}", /* no front door that writes it */
     };
     for (size_t i = 0; i < PIN_COUNT(bodies); i++) {
         struct pin_policy *policy = body(bodies[i]);
@@ -230,6 +230,29 @@ static void a_policy_that_asks_for_what_is_not_built_is_refused(void **state) {
     }
 }
 
+static void what_is_recorded_depends_on_the_front_door(void **state) {
+    (void)state;
+    static struct pin_findings found;
+    static const struct {
+        const char *body;
+        bool granted;
+    } cases[] = {
+        {"\"audit\": {\"record\": [\"lifecycle\", \"egress\"]}", true },
+        {"\"audit\": {\"record\": [\"syscalls\"]}",              false},
+    };
+    for (size_t i = 0; i < PIN_COUNT(cases); i++) {
+        struct pin_policy *policy = body(cases[i].body);
+        struct pin_request request = plain_request();
+        request.records = true;
+        memset(&found, 0, sizeof(found));
+        struct pin_policy *effective = pin_request_narrow(policy, &request, &found);
+        assert_int_equal(effective != NULL, cases[i].granted);
+        assert_int_equal(pin_found_any(&found), !cases[i].granted);
+        pin_policy_free(effective);
+        pin_policy_free(policy);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_policy_does_not_grant_is_refused_by_name),
@@ -238,6 +261,7 @@ int main(void) {
         cmocka_unit_test(images_match_by_pattern_digest_and_signature),
         cmocka_unit_test(strings_that_can_not_be_executed_are_refused_before),
         cmocka_unit_test(a_policy_that_asks_for_what_is_not_built_is_refused),
+        cmocka_unit_test(what_is_recorded_depends_on_the_front_door),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -18,13 +20,14 @@
 #include "tools/pinfold/front.h"
 #include "tools/pinfold/lease.h"
 #include "tools/pinfold/report.h"
+#include "tools/pinfold/run_audit.h"
 #include "tools/pinfold/verbs.h"
 #include "tools/pinfold/workspace.h"
 
 struct run_options {
     struct pin_front_options front; /* first: PIN_FRONT_ROWS */
     const char *input;
-    bool stream;
+    bool stream, audit_sync;
     int io;
 };
 
@@ -33,12 +36,14 @@ static const enum pin_io io_values[] = {PIN_IO_AUTO, PIN_IO_URING, PIN_IO_EPOLL}
 
 static const struct pin_option options[] = {
     PIN_FRONT_ROWS,
-    {"stdin",  0, PIN_OPTION_TEXT,   offsetof(struct run_options, input),  "FILE|-",
-      "what the command reads (nothing)",                                                                              NULL},
-    {"stream", 0, PIN_OPTION_FLAG,   offsetof(struct run_options, stream), NULL,
-      "print JSON lines while things happen",                                                                          NULL},
-    {"io",     0, PIN_OPTION_CHOICE, offsetof(struct run_options, io),     NULL,     "how the loop waits, for tests",
-      io_choices                                                                                                           },
+    {"stdin",      0, PIN_OPTION_TEXT,   offsetof(struct run_options, input),      "FILE|-",
+      "what the command reads (nothing)",                                                                                      NULL},
+    {"stream",     0, PIN_OPTION_FLAG,   offsetof(struct run_options, stream),     NULL,
+      "print JSON lines while things happen",                                                                                  NULL},
+    {"audit-sync", 0, PIN_OPTION_FLAG,   offsetof(struct run_options, audit_sync), NULL,
+      "each audit record is on the disk before the run goes on",                                                               NULL},
+    {"io",         0, PIN_OPTION_CHOICE, offsetof(struct run_options, io),         NULL,     "how the loop waits, for tests",
+      io_choices                                                                                                                   },
 };
 
 struct run { /* what one run owns, from the slot to the result */
@@ -47,6 +52,7 @@ struct run { /* what one run owns, from the slot to the result */
     struct pin_sandbox sandbox;
     struct pin_egress_session egress;
     struct pin_result result;
+    struct pin_run_audit audit;
     struct pin_stream stream;
     int input;
     char name[32];
@@ -127,21 +133,35 @@ static const char *const *ended(struct run *run, const char *const *items, size_
 }
 
 static int egress_fd(void *self) {
-    return pin_egress_session_fd(self);
+    const struct run *run = self;
+    return pin_egress_session_fd(&run->egress);
+}
+
+/* Bytes that leave without a record are worse than a run that ends early. */
+static void record_egress(struct run *run, const json_t *event) {
+    if (!pin_run_audit_egress(&run->audit, event))
+        (void)syscall(SYS_pidfd_send_signal, run->sandbox.pidfd, SIGKILL, NULL, 0);
 }
 
 static bool next_egress(void *self, json_t **object) {
-    struct pin_egress_session *session = self;
+    struct run *run = self;
     struct pin_egress_event event;
-    if (!pin_egress_session_next(session, &event))
+    if (!pin_egress_session_next(&run->egress, &event))
         return false;
+    if (object == NULL && !run->audit.egress)
+        return true;
+    json_t *json = pin_egress_event_json(&event, &run->egress.rules);
+    record_egress(run, json);
     if (object != NULL)
-        *object = pin_egress_event_json(&event, &session->rules);
+        *object = json;
+    else
+        json_decref(json);
     return true;
 }
 
 static void end_egress(void *self) {
-    pin_egress_session_end(self);
+    struct run *run = self;
+    pin_egress_session_end(&run->egress);
 }
 
 static bool start_egress(struct run *run, struct pin_egress_ops *ops, struct pin_error *err) {
@@ -149,10 +169,10 @@ static bool start_egress(struct run *run, struct pin_egress_ops *ops, struct pin
     const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
     struct pin_egress_rules rules = {ext->egress, ext->egress_deny, ext->egress_count,
                                      ext->egress_deny_count};
-    *ops = (struct pin_egress_ops){.self = &run->egress};
+    *ops = (struct pin_egress_ops){.self = run};
     if (!run->front.plan->egress)
         return true;
-    *ops = (struct pin_egress_ops){&run->egress, egress_fd, next_egress, end_egress};
+    *ops = (struct pin_egress_ops){run, egress_fd, next_egress, end_egress};
     return pin_egress_session_start(&run->egress, libexec != NULL ? libexec : PIN_LIBEXEC, &rules,
                                     &run->sandbox.egress, err);
 }
@@ -229,8 +249,10 @@ static bool name_run(struct run *run, bool with_fingerprint, struct pin_error *e
     return true;
 }
 
+enum { MISSING_MAX = PIN_PROTECT_COUNT + 2 }; /* every protection, the broker, the log */
+
 /* Facts that only the front door knows. */
-static void complete_result(struct run *run, const char *missing[PIN_PROTECT_COUNT + 1]) {
+static void complete_result(struct run *run, const char *missing[MISSING_MAX]) {
     const struct pin_bundle_ext *ext = &run->front.bundle->ext;
     struct pin_result *result = &run->result;
     for (int i = 0; i < PIN_PROTECT_COUNT; i++)
@@ -247,10 +269,19 @@ static void complete_result(struct run *run, const char *missing[PIN_PROTECT_COU
         json_object_set_new(result->labels, ext->labels[i].key, json_string(ext->labels[i].value));
 }
 
+/* The result is given all the same: the run has happened. */
+static int report_fault(struct run *run, const char *missing[MISSING_MAX]) {
+    missing[run->result.missing_count++] = "audit";
+    return pin_report(&run->audit.fault, false);
+}
+
 static int print_result(struct run *run, const struct run_options *values) {
-    const char *missing[PIN_PROTECT_COUNT + 1];
+    const char *missing[MISSING_MAX];
     struct pin_error err = {0};
+    int fault = 0;
     complete_result(run, missing);
+    if (!pin_run_audit_end(&run->audit, &run->result, &err))
+        fault = report_fault(run, missing);
     if (values->stream) {
         (void)pin_stream_exit(&run->stream, &run->result, &err);
     } else if (values->front.json) {
@@ -263,7 +294,26 @@ static int print_result(struct run *run, const struct run_options *values) {
         if (pin_is_set(&run->result.error))
             (void)pin_report(&run->result.error, false);
     }
-    return run->result.exit_code;
+    return fault != 0 ? fault : run->result.exit_code;
+}
+
+/* A run that came to nothing; a refused one has a record of its own. */
+static int report_failure(struct run *run, const struct pin_error *err, bool json) {
+    if (!pin_run_audit_end(&run->audit, &run->result, err))
+        (void)pin_report(&run->audit.fault, false);
+    return pin_report(err, json);
+}
+
+static int report_refusal(const struct run *run, const struct pin_findings *found, bool sync, bool json) {
+    struct pin_error err = {0};
+    if (!pin_run_audit_refusal(&run->front, found, sync, &err))
+        (void)pin_report(&err, false);
+    return pin_report_findings(found, json);
+}
+
+static bool record_start(struct run *run, const struct run_options *values, struct pin_error *err) {
+    return pin_run_audit_start(&run->audit, run->front.bundle, run->name, run->fingerprint,
+                               values->audit_sync, err);
 }
 
 /* What can't be cleared now is taken up by the next command's sweep: the slot stays claimed until then. */
@@ -283,22 +333,27 @@ static int run_run(const struct pin_invocation *invocation) {
                       .slot = PIN_SLOT_NONE,
                       .sandbox = PIN_SANDBOX_NONE,
                       .egress = PIN_EGRESS_SESSION_NONE,
+                      .audit = PIN_RUN_AUDIT_NONE,
                       .input = -1};
     static struct pin_findings found; /* 40 KiB that a run without findings never touches */
     struct pin_error err = {0};
     bool json = values->front.json || values->stream;
     int code;
+    run.front.request.records = true;
     if (!pin_front_bundle(&run.front, &values->front, invocation->arguments, invocation->argument_count,
                           &found) ||
         !pin_front_plan(&run.front, &found)) {
-        code = pin_report_findings(&found, json);
+        code = report_refusal(&run, &found, values->audit_sync, json);
     } else {
-        bool ok = name_run(&run, json, &err) && build_and_supervise(&run, values, &err);
+        bool named = json || pin_run_audit_wanted(run.front.bundle);
+        bool ok = name_run(&run, named, &err) && record_start(&run, values, &err) &&
+                  build_and_supervise(&run, values, &err);
         uint32_t missing = run.sandbox.missing;
         clear(&run);
         run.sandbox.missing = missing;
-        code = ok ? print_result(&run, values) : pin_report(&err, json);
+        code = ok ? print_result(&run, values) : report_failure(&run, &err, json);
     }
+    pin_run_audit_close(&run.audit);
     pin_result_free(&run.result);
     pin_front_free(&run.front);
     return code;

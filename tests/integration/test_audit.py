@@ -1,0 +1,183 @@
+"""The audit log: every run of a policy that asks for it, whoever runs it and however it ends."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import build_directory
+
+ZEROS = "sha256:" + "0" * 64
+
+
+class Log:
+    def __init__(self, pinfold):
+        self.pinfold = pinfold
+        self.path = pinfold.home / "log" / "audit.jsonl"
+        self.head = self.path.with_name("audit.jsonl.head")
+        self.env = pinfold.environment(PINFOLD_AUDIT=str(self.path))
+
+    def policy(self, *record, **fields):
+        return self.pinfold.policy(audit={"record": list(record)}, **fields)
+
+    def run(self, *command, record=("lifecycle",), options=(), policy=None):
+        policy = policy or self.policy(*record)
+        return self.pinfold.call(self.pinfold.argv(*command, policy=policy, options=options), env=self.env)
+
+    def records(self):
+        return [json.loads(line) for line in self.path.read_text().splitlines()]
+
+    def events(self):
+        return [record["event"] for record in self.records()]
+
+    def audit(self, *arguments):
+        return self.pinfold.call([str(self.pinfold.program), "audit", *arguments], env=self.env)
+
+
+@pytest.fixture
+def log(pinfold):
+    return Log(pinfold)
+
+
+def test_without_audit_record_nothing_is_written(log):
+    assert log.run("true", record=()).returncode == 0
+    assert not log.path.parent.exists()
+
+
+def test_a_run_has_a_start_and_an_end_in_one_chain(log):
+    done = log.run("sh", "-c", "exit 3", options=["--label", "tenant=a", "--json"])
+    result = json.loads(done.stdout)
+    start, end = log.records()
+    assert (start["event"], end["event"]) == ("start", "end")
+    assert (start["seq"], end["seq"], start["prev"], end["prev"]) == (1, 2, ZEROS, start["hash"])
+    assert start["sandbox"] == end["sandbox"] == result["sandbox"]
+    assert start["labels"] == {"tenant": "a"}
+    assert start["data"]["argv"] == ["sh", "-c", "exit 3"]
+    assert start["data"]["fingerprint"] == result["fingerprint"]
+    assert end["data"]["exit_code"] == 3 and end["data"]["status"] == "error"
+    assert log.path.stat().st_mode & 0o7777 == 0o600 and log.path.parent.stat().st_mode & 0o7777 == 0o700
+
+
+def test_arguments_cant_forge_records(log):
+    log.run("true", 'x"}\n{"seq":2,"event":"end"}', "\x1b[2J\u202e", b"\xff\xfe")
+    lines = log.path.read_bytes().splitlines()
+    assert len(lines) == 2 and all(line.isascii() for line in lines)
+    assert log.records()[0]["data"]["argv"] == ["true", 'x"}\\n{"seq":2,"event":"end"}', "\\x1b[2J\\u{202e}", "\\xff\\xfe"]
+    assert log.audit("verify").returncode == 0
+
+
+def test_a_refusal_is_recorded_with_every_finding(log):
+    assert log.run("true", options=["--memory", "900GiB", "--env", "LD_PRELOAD=x"]).returncode == 125
+    record, = log.records()
+    assert record["event"] == "refusal" and len(record["data"]["findings"]) == 2
+
+
+def test_a_limit_that_is_hit_is_recorded(log):
+    assert log.run("sleep", "60", options=["--timeout", "100ms"]).returncode == 124
+    assert log.events() == ["start", "limit", "end"]
+    assert log.records()[1]["data"] == {"limit": "time"}
+
+
+def test_a_run_that_is_killed_leaves_its_start(log):
+    policy = log.policy("lifecycle")
+    run = subprocess.Popen([str(log.pinfold.program), "run", "--policy", policy, "--", "sleep", "60"], env=log.env,
+                           user=log.pinfold.uid, group=log.pinfold.uid, cwd="/")
+    deadline = time.monotonic() + 20
+    while not (log.path.exists() and log.path.stat().st_size > 0) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    assert log.run("true").returncode == 0
+    assert log.events() == ["start", "start", "end"]
+    assert log.audit("verify").returncode == 0
+
+
+def test_parallel_runs_share_one_chain(log):
+    policy = log.policy("lifecycle")
+    argv = [str(log.pinfold.program), "run", "--policy", policy, "--", "true"]
+    runs = [subprocess.Popen(argv, env=log.env, user=log.pinfold.uid, group=log.pinfold.uid, cwd="/") for _ in range(12)]
+    assert [run.wait() for run in runs] == [0] * 12
+    assert [record["seq"] for record in log.records()] == list(range(1, 25))
+    assert log.audit("verify").returncode == 0
+
+
+@pytest.mark.parametrize("damage", ["truncate", "remove", "remove head", "open directory"])
+def test_a_damaged_log_refuses_new_runs(log, damage):
+    assert log.run("true").returncode == 0
+    if damage == "truncate":
+        os.truncate(log.path, log.path.stat().st_size - 7)
+    elif damage == "remove":
+        log.path.unlink()
+    elif damage == "remove head":
+        log.head.unlink()
+    else:
+        log.path.parent.chmod(0o755)
+    done = log.run("sh", "-c", "echo ran")
+    assert done.returncode == 125 and b"ran" not in done.stdout and b"audit" in done.stderr
+    done = log.run("sh", "-c", "echo ran", record=())
+    assert done.returncode == 0, "a policy that records nothing doesn't need the log"
+
+
+def test_a_full_sink_refuses_new_runs(as_root):
+    log = Log(as_root)
+    log.path.parent.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k,mode=0700", "tmpfs", str(log.path.parent)], check=True)
+    try:
+        done = log.run("sh", "-c", "echo ran")
+        assert done.returncode == 125 and b"ran" not in done.stdout and b"ENOSPC" in done.stderr
+    finally:
+        subprocess.run(["umount", str(log.path.parent)], check=True)
+
+
+def test_verify_names_what_was_done_to_the_log(log):
+    for _ in range(3):
+        log.run("true")
+    whole = log.path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for damaged, words in [
+            (whole.replace(b'"true"', b'"trux"', 1), "edited record 1:"),
+            (b"".join(lines[:2] + lines[3:]), "removed record 3:"),
+            (b"".join(lines[:2] + [lines[3], lines[2]] + lines[4:]), "misplaced record 3:"),
+            (b"".join(lines[:4]), "truncated records 5 to 6:")]:
+        log.path.write_bytes(damaged)
+        done = log.audit("verify")
+        assert done.returncode == 1 and words in done.stdout.decode(), done.stdout
+    log.path.write_bytes(whole)
+    assert log.audit("verify").returncode == 0
+    assert json.loads(log.audit("verify", "--json").stdout)["records"] == 6
+
+
+def test_show_filters(log):
+    log.run("true", options=["--label", "tenant=a"])
+    log.run("true", options=["--label", "tenant=b"])
+    log.run("true", options=["--memory", "900GiB"])
+
+    def shown(*options):
+        return [json.loads(line)["seq"] for line in log.audit("show", "--json", *options).stdout.splitlines()]
+    assert shown() == [1, 2, 3, 4, 5]
+    assert shown("--event", "refusal") == [5]
+    assert shown("--label", "tenant=b") == [3, 4]
+    assert shown("--tail", "2") == [4, 5]
+    assert shown("--since", "1h") == [1, 2, 3, 4, 5] and shown("--until", "2020-01-01") == []
+    assert shown("--sandbox", log.records()[0]["sandbox"]) == [1, 2]
+    assert log.audit("show", "--since", "yesterday").returncode == 2
+
+
+def test_recording_system_calls_is_refused_as_unsupported(log):
+    done = log.run("true", record=("syscalls",))
+    assert done.returncode == 125 and b"/audit/record" in done.stderr
+
+
+def test_refused_egress_is_recorded_with_name_and_reason(log, programs):
+    shutil.copy(build_directory() / "runtime/egress/pinfold-broker", programs / "pinfold-broker")
+    log.env["PINFOLD_LIBEXEC"] = str(programs)
+    policy = log.policy("egress", network={"egress": [{"host": "allowed.example", "ports": [443]}]})
+    source = "import socket\ntry: socket.create_connection(('other.example', 443), 3)\nexcept OSError as e: print('refused')"
+    done = log.run("/usr/bin/python3", "-c", source, policy=policy)
+    assert (done.returncode, done.stdout) == (0, b"refused\n"), done.stderr
+    refused = [r["data"] for r in log.records() if r["event"] == "egress" and r["data"]["event"] == "refuse"]
+    assert refused and refused[0]["host"] == "other.example" and refused[0]["reason"], done
+    assert log.audit("verify").returncode == 0

@@ -1,0 +1,204 @@
+#include "tools/pinfold/run_audit.h"
+
+#include <string.h>
+
+#include "base/names.h"
+#include "base/text.h"
+#include "base/units.h"
+
+#define RESERVED_BYTES (UINT64_C(64) * 1024) /* for the records that end a run */
+
+enum { ARGUMENTS_MAX = 256, ARGUMENT_TEXT = 512, SOURCE_TEXT = 1024 };
+
+static void set(json_t *object, const char *key, json_t *value) {
+    (void)json_object_set_new(object, key, value); /* out of memory: the record then can't be printed */
+}
+
+/* Bytes of a caller, or from inside: the log is ASCII, one line a record, and says which bytes they were. */
+static json_t *escaped(const char *text, size_t room) {
+    char shown[4096];
+    return json_string(pin_escape(shown, room < sizeof(shown) ? room : sizeof(shown), text, strlen(text)));
+}
+
+static json_t *arguments(const char *const *args, size_t count) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < count && i < ARGUMENTS_MAX; i++)
+        (void)json_array_append_new(list, escaped(args[i], ARGUMENT_TEXT));
+    return list;
+}
+
+static json_t *labels_json(const struct pin_pair *labels, size_t count) {
+    json_t *object = json_object();
+    for (size_t i = 0; i < count; i++)
+        set(object, labels[i].key, escaped(labels[i].value, 2048));
+    return object;
+}
+
+static bool lists(const char *const *items, size_t count, const char *word) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(items[i], word) == 0)
+            return true;
+    return false;
+}
+
+bool pin_run_audit_wanted(const struct pin_bundle *bundle) {
+    return bundle->ext.record_count > 0;
+}
+
+static bool write_event(struct pin_run_audit *audit, const char *name, json_t *data, struct pin_error *err) {
+    const struct pin_audit_event event = {name, audit->sandbox, audit->labels, data};
+    bool ok = data != NULL ? pin_audit_write(&audit->log, &event, &audit->end, err)
+                           : pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory for an audit record");
+    json_decref(data);
+    return ok;
+}
+
+static json_t *start_data(const struct pin_bundle *bundle, const char *fingerprint) {
+    const struct pin_bundle_ext *ext = &bundle->ext;
+    char digest[PIN_DIGEST_TEXT];
+    json_t *data = json_object();
+    set(data, "policy", escaped(ext->policy_name != NULL ? ext->policy_name : "", 256));
+    set(data, "policy_digest", json_string(pin_digest_print(digest, ext->policy_digest)));
+    set(data, "fingerprint", json_string(fingerprint));
+    if (ext->image != NULL)
+        set(data, "image", escaped(ext->image, SOURCE_TEXT));
+    if (ext->workspace.source != NULL)
+        set(data, "workspace", escaped(ext->workspace.source, SOURCE_TEXT));
+    set(data, "argv", arguments(bundle->process.args, bundle->process.arg_count));
+    if (bundle->process.arg_count > ARGUMENTS_MAX)
+        set(data, "arguments", json_integer((json_int_t)bundle->process.arg_count));
+    return data;
+}
+
+bool pin_run_audit_start(struct pin_run_audit *audit, const struct pin_bundle *bundle, const char *sandbox,
+                         const char *fingerprint, bool sync, struct pin_error *err) {
+    const struct pin_bundle_ext *ext = &bundle->ext;
+    if (!pin_run_audit_wanted(bundle))
+        return true;
+    audit->lifecycle = lists(ext->record, ext->record_count, "lifecycle");
+    audit->egress = lists(ext->record, ext->record_count, "egress");
+    audit->sandbox = sandbox;
+    audit->labels = labels_json(ext->labels, ext->label_count);
+    audit->log.sync = sync;
+    if (!pin_audit_open(&audit->log, true, err))
+        return false;
+    /* a run of which only egress is recorded has a start all the same: it proves that the log can be written
+     */
+    return write_event(audit, "start", start_data(bundle, fingerprint), err) &&
+           pin_audit_reserve(&audit->log, RESERVED_BYTES, err);
+}
+
+static bool note(struct pin_run_audit *audit, bool ok, const struct pin_error *err) {
+    if (!ok && !pin_is_set(&audit->fault))
+        audit->fault = *err;
+    return ok;
+}
+
+bool pin_run_audit_egress(struct pin_run_audit *audit, const json_t *event) {
+    struct pin_error err = {0};
+    const char *kind = json_string_value(json_object_get(event, "event"));
+    if (!audit->egress || kind == NULL || strcmp(kind, "ready") == 0)
+        return true;
+    return note(audit, write_event(audit, "egress", json_copy((json_t *)(uintptr_t)event), &err), &err);
+}
+
+static json_t *usage_json(const struct pin_usage *usage) {
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:{s:I, s:I, s:I, s:I}}", "wall_ms",
+        (json_int_t)(usage->wall_ns / PIN_NS_PER_MS), "cpu_ms", (json_int_t)(usage->cpu_ns / PIN_NS_PER_MS),
+        "memory_peak_bytes", (json_int_t)usage->memory_peak_bytes, "pids_peak", (json_int_t)usage->pids_peak,
+        "egress", "allowed", (json_int_t)usage->egress.allowed, "denied", (json_int_t)usage->egress.denied,
+        "bytes_out", (json_int_t)usage->egress.bytes_out, "bytes_in", (json_int_t)usage->egress.bytes_in);
+}
+
+static json_t *fault_json(const struct pin_error *error) {
+    json_t *object = json_object();
+    set(object, "kind", json_string(pin_error_kind_name(error->kind)));
+    set(object, "message", escaped(error->message, 1024));
+    set(object, "pointer", escaped(error->pointer, 512));
+    return object;
+}
+
+static bool write_limits(struct pin_run_audit *audit, const struct pin_result *result,
+                         struct pin_error *err) {
+    const struct {
+        bool hit;
+        const char *name;
+    } limits[] = {
+        {result->status == PIN_STATUS_TIMEOUT,                         "time"  },
+        {result->status == PIN_STATUS_MEMORY,                          "memory"},
+        {result->out.truncated && result->status != PIN_STATUS_OUTPUT, "stdout"},
+        {result->err.truncated && result->status != PIN_STATUS_OUTPUT, "stderr"},
+        {result->status == PIN_STATUS_OUTPUT,                          "output"},
+    };
+    for (size_t i = 0; i < PIN_COUNT(limits); i++)
+        if (limits[i].hit && !write_event(audit, "limit", json_pack("{s:s}", "limit", limits[i].name), err))
+            return false;
+    return true;
+}
+
+static json_t *end_data(const struct pin_result *result, const struct pin_error *error) {
+    json_t *data = json_object();
+    bool failed = pin_is_set(error);
+    set(data, "status", json_string(pin_status_name(failed ? PIN_STATUS_REFUSED : result->status)));
+    set(data, "exit_code", json_integer(failed ? PIN_EXIT_REFUSED : result->exit_code));
+    set(data, "signal", result->signal != 0 ? json_integer(result->signal) : json_null());
+    set(data, "usage", usage_json(&result->usage));
+    json_t *missing = json_array();
+    for (size_t i = 0; i < result->missing_count; i++)
+        (void)json_array_append_new(missing, json_string(result->missing[i]));
+    set(data, "missing", missing);
+    if (failed || pin_is_set(&result->error))
+        set(data, "error", fault_json(failed ? error : &result->error));
+    return data;
+}
+
+bool pin_run_audit_end(struct pin_run_audit *audit, const struct pin_result *result,
+                       const struct pin_error *error) {
+    struct pin_error err = {0};
+    if (!pin_run_audit_is_on(audit))
+        return true;
+    bool ok = !audit->lifecycle ||
+              (write_limits(audit, result, &err) && write_event(audit, "end", end_data(result, error), &err));
+    return note(audit, ok, &err) && !pin_is_set(&audit->fault);
+}
+
+void pin_run_audit_close(struct pin_run_audit *audit) {
+    pin_audit_close(&audit->log);
+    json_decref(audit->labels);
+    audit->labels = NULL;
+}
+
+static bool wants_refusals(const struct pin_policy *policy) {
+    for (size_t i = 0; policy != NULL && i < policy->audit.record.count; i++)
+        if (strcmp(policy->audit.record.items[i].text, "lifecycle") == 0)
+            return true;
+    return false;
+}
+
+bool pin_run_audit_refusal(const struct pin_front *front, const struct pin_findings *found, bool sync,
+                           struct pin_error *err) {
+    struct pin_run_audit audit = PIN_RUN_AUDIT_NONE;
+    const struct pin_request *request = &front->request;
+    char digest[PIN_DIGEST_TEXT];
+    if (!wants_refusals(front->ceiling))
+        return true;
+    audit.labels = labels_json(request->labels, request->label_count < 64 ? request->label_count : 64);
+    audit.log.sync = sync;
+    json_t *data = json_object(), *findings = json_array();
+    set(data, "policy", escaped(front->ceiling->name, 256));
+    set(data, "policy_digest", json_string(pin_digest_print(digest, front->ceiling->digest)));
+    set(data, "argv", arguments(request->args, request->arg_count));
+    for (size_t i = 0; i < found->count; i++)
+        (void)json_array_append_new(findings, fault_json(&found->list[i]));
+    set(data, "findings", findings);
+    if (found->dropped > 0)
+        set(data, "more_findings", json_integer((json_int_t)found->dropped));
+    bool ok = pin_audit_open(&audit.log, true, err);
+    if (ok)
+        ok = write_event(&audit, "refusal", data, err);
+    else
+        json_decref(data);
+    pin_run_audit_close(&audit);
+    return ok || pin_wrap(err, "the refusal isn't in the audit log");
+}
