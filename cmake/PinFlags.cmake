@@ -8,6 +8,10 @@ option(PIN_HARDEN "compile with the hardening flags" ON)
 option(PIN_COVERAGE "measure coverage" OFF)
 set(PIN_SANITIZE "" CACHE STRING "sanitizers, as for -fsanitize=")
 
+# -O2 with unused sections left out starts sooner than -O3: fewer pages are touched. Assertions stay.
+set(CMAKE_C_FLAGS_RELEASE "-O2 -ffunction-sections -fdata-sections")
+string(APPEND CMAKE_EXE_LINKER_FLAGS_RELEASE " -Wl,--gc-sections")
+
 add_library(pin_flags INTERFACE)
 target_include_directories(pin_flags INTERFACE "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}/generated")
 target_compile_definitions(pin_flags INTERFACE _GNU_SOURCE PIN_VERSION="${PROJECT_VERSION}")
