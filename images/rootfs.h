@@ -35,7 +35,7 @@ struct pin_rootfs {
     const char *directory; /* DIRECTORY: absolute */
     const char **layers;   /* LAYERS: absolute directories, the lowest first */
     size_t layer_count;
-    struct pin_rootfs_entry *entries; /* SKELETON */
+    struct pin_rootfs_entry *entries; /* SKELETON; LAYERS: made where the image has nothing of that name */
     size_t entry_count;
     struct pin_rootfs_bind *binds; /* SKELETON */
     size_t bind_count;
