@@ -111,6 +111,11 @@ static bool make_root(int directory, const struct pin_bundle *bundle, struct pin
 }
 
 bool pin_bundle_export(const struct pin_bundle *bundle, int directory, struct pin_error *err) {
+    if (bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_LAYERS) {
+        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED,
+                       "the root of the image '%.100s' is a stack of layers in the store", bundle->ext.image);
+        return pin_hint(err, "unpack it with 'pinfold image export' and umoci, or run with --image");
+    }
     size_t size;
     PIN_FREE char *text = pin_bundle_print(bundle, true, &size, err);
     if (text == NULL)

@@ -262,16 +262,25 @@ static bool is_hostname(const char *text) {
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") == length;
 }
 
+bool pin_request_rule_matches(const struct pin_image_rule *rule, const char *name, const char *digest) {
+    if (strncmp(rule->pattern, "sha256:", 7) == 0)
+        return digest != NULL && strcmp(rule->pattern, digest) == 0;
+    return pin_glob_match(rule->pattern, name);
+}
+
 const struct pin_image_rule *pin_request_image_rule(const struct pin_policy *policy, const char *name,
                                                     const char *digest) {
+    const struct pin_image_rule *signed_only = NULL;
     for (size_t i = 0; i < policy->image_count; i++) {
         const struct pin_image_rule *rule = &policy->images[i];
-        bool by_digest = strncmp(rule->pattern, "sha256:", 7) == 0;
-        if (by_digest ? digest != NULL && strcmp(rule->pattern, digest) == 0
-                      : pin_glob_match(rule->pattern, name))
+        if (!pin_request_rule_matches(rule, name, digest))
+            continue;
+        if (!rule->require_signature)
             return rule;
+        if (signed_only == NULL)
+            signed_only = rule;
     }
-    return NULL;
+    return signed_only;
 }
 
 static void check_image(const struct pin_policy *ceiling, const struct pin_request *request,

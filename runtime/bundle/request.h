@@ -33,6 +33,8 @@ struct pin_request {
     size_t env_count;
     const char *const *image_env; /* "K=V" of the image's own configuration */
     size_t image_env_count;
+    const struct pin_pair *image_labels; /* of its configuration: they become annotations */
+    size_t image_label_count;
     const char *const *host_env; /* "K=V" and a NULL at the end, from which the policy may pass; or NULL */
     const struct pin_pair *labels;
     size_t label_count;
@@ -71,6 +73,9 @@ struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const st
 void pin_request_check_supported(const struct pin_policy *policy, const struct pin_request *request,
                                  struct pin_findings *found);
 
-/* The first rule of the policy that lets the image in; NULL if none does. */
+/* Whether the rule is about this image, signed or not; `digest` may be NULL. */
+bool pin_request_rule_matches(const struct pin_image_rule *rule, const char *name, const char *digest);
+/* A rule of the policy that lets the image in, and one that asks for no signature where there is one; NULL if
+ * none does. */
 const struct pin_image_rule *pin_request_image_rule(const struct pin_policy *policy, const char *name,
                                                     const char *digest);

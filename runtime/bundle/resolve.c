@@ -88,6 +88,19 @@ static void copy_labels(struct pin_bundle *bundle, const struct pin_request *req
                                                   .value = copy_text(bundle, request->labels[i].value)};
 }
 
+/* As the specification of images turns a configuration into one of a runtime (image-spec 1.1, conversion.md).
+ * Labels of ours have a meaning in a bundle: an image has no say in that. */
+static void copy_image_labels(struct pin_bundle *bundle, const struct pin_request *request) {
+    bundle->annotations =
+        pin_arena_array(&bundle->arena, request->image_label_count, sizeof(*bundle->annotations));
+    for (size_t i = 0; i < request->image_label_count; i++) {
+        const struct pin_pair *label = &request->image_labels[i];
+        if (label->key[0] != '\0' && strncmp(label->key, "io.pinfold.", strlen("io.pinfold.")) != 0)
+            bundle->annotations[bundle->annotation_count++] =
+                (struct pin_pair){copy_text(bundle, label->key), copy_text(bundle, label->value)};
+    }
+}
+
 static void set_ext(struct pin_bundle *bundle, const struct pin_policy *policy,
                     const struct pin_request *request) {
     struct pin_bundle_ext *ext = &bundle->ext;
@@ -99,6 +112,7 @@ static void set_ext(struct pin_bundle *bundle, const struct pin_policy *policy,
     pin_fill_grants(bundle, policy);
     ext->frames = policy->frames;
     copy_labels(bundle, request);
+    copy_image_labels(bundle, request);
 }
 
 struct pin_bundle *pin_resolve(const struct pin_policy *effective, const struct pin_request *request,
