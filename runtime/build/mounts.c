@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "runtime/build/engine.h"
+#include "runtime/build/layers.h"
 #include "runtime/build/overlay.h"
 
 int pin_mounts_new(const char *type, const char *const *options, size_t option_count, uint64_t attributes,
@@ -116,6 +117,21 @@ static int reach_target(int root, const struct pin_op *op, bool directory, struc
         return -1;
     }
     return open_target(root, op, err);
+}
+
+/* In the tree of an image: a link on the way leads to where it does inside, and what is there stays. */
+static bool make_missing(const struct pin_op *op, int root, struct pin_error *err) {
+    const char *name;
+    PIN_CLOSE int parent = open_parent(root, op->target, &name, err), file = -1;
+    if (parent < 0)
+        return false;
+    if (op->kind == PIN_OP_DIRECTORY)
+        return mkdirat(parent, name, op->mode) == 0 || errno == EEXIST ||
+               pin_fail_errno(err, "make the directory '/%s'", op->target);
+    file = openat(parent, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, op->mode);
+    if (file < 0)
+        return errno == EEXIST || pin_fail_errno(err, "make the file '/%s'", op->target);
+    return pin_write_all(file, op->content, op->size, err);
 }
 
 static bool make_directory(const struct pin_op *op, int root, struct pin_error *err) {
@@ -319,8 +335,8 @@ static bool apply_op(const struct pin_plan *plan, size_t index, struct pin_host_
                      struct pin_mounts *mounts, struct pin_error *err) {
     const struct pin_op *op = &plan->ops[index];
     switch (op->kind) {
-    case PIN_OP_DIRECTORY: return make_directory(op, mounts->root, err);
-    case PIN_OP_FILE: return make_file(op, mounts->root, err);
+    case PIN_OP_DIRECTORY: return (op->make_target ? make_missing : make_directory)(op, mounts->root, err);
+    case PIN_OP_FILE: return (op->make_target ? make_missing : make_file)(op, mounts->root, err);
     case PIN_OP_SYMLINK: return make_link(op, mounts->root, err);
     case PIN_OP_BIND: return bind_source(op, &sources->ops[index], mounts->root, err);
     case PIN_OP_FILESYSTEM: return mount_filesystem(plan, op, mounts->root, err);
@@ -343,8 +359,11 @@ static bool make_root(const struct pin_plan *plan, struct pin_host_sources *sour
                       struct pin_mounts *mounts, struct pin_error *err) {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
         return pin_fail_errno(err, "make the mounts private");
+    PIN_CLOSE int over = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (plan->root == PIN_ROOT_FROM_BIND) {
         mounts->root = pin_source_tree(&plan->root_bind, &sources->root, err);
+    } else if (plan->root == PIN_ROOT_FROM_LAYERS) {
+        mounts->root = pin_layers_mount(plan, sources->layers, over, err);
     } else {
         char size[32];
         (void)snprintf(size, sizeof(size), "%" PRIu64, plan->root_tmpfs_bytes);
@@ -353,7 +372,6 @@ static bool make_root(const struct pin_plan *plan, struct pin_host_sources *sour
     }
     if (mounts->root < 0)
         return false;
-    PIN_CLOSE int over = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return pin_mounts_attach(mounts->root, over, err);
 }
 

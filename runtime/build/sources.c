@@ -10,12 +10,13 @@
 
 #include "base/cleanup.h"
 #include "runtime/build/idmap.h"
+#include "runtime/build/layers.h"
 
 static bool has_source(const struct pin_op *op) {
     return op->source != NULL && !op->inside && (op->kind == PIN_OP_BIND || op->kind == PIN_OP_OVERLAY);
 }
 
-static bool open_path(const struct pin_op *op, struct pin_host_source *source, struct pin_error *err) {
+bool pin_source_open(const struct pin_op *op, struct pin_host_source *source, struct pin_error *err) {
     struct stat st;
     PIN_CLOSE int fd = open(op->source, O_PATH | (op->of_engine ? 0 : O_NOFOLLOW) | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && op->optional) {
@@ -92,7 +93,7 @@ static bool set_engine_attributes(const struct pin_op *op, int tree) {
            mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &spread, sizeof(spread)) == 0;
 }
 
-static int make_tree(const struct pin_op *op, int path, bool recursive, int idmap, struct pin_error *err) {
+int pin_source_clone(const struct pin_op *op, int path, bool recursive, int idmap, struct pin_error *err) {
     unsigned recurse = recursive ? AT_RECURSIVE : 0;
     PIN_CLOSE int tree = open_tree(path, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recurse);
     struct mount_attr attributes = {.attr_set = op->attributes, .propagation = MS_PRIVATE};
@@ -121,7 +122,7 @@ static bool open_source(const struct pin_plan *plan, const struct pin_op *op, ui
                         struct pin_host_source *source, struct pin_error *err) {
     if (!has_source(op) && op != &plan->root_bind)
         return true;
-    if (!open_path(op, source, err))
+    if (!pin_source_open(op, source, err))
         return false;
     if (source->missing)
         return true;
@@ -138,20 +139,22 @@ static bool open_source(const struct pin_plan *plan, const struct pin_op *op, ui
     PIN_CLOSE int idmap = -1;
     if (op->idmap != PIN_IDMAP_NONE && (idmap = open_idmap(plan, op, source, range, err)) < 0)
         return false;
-    source->tree = make_tree(op, source->path, op->recursive, idmap, err);
+    source->tree = pin_source_clone(op, source->path, op->recursive, idmap, err);
     return source->tree >= 0;
 }
 
 bool pin_sources_open(const struct pin_plan *plan, uint32_t range, int state_dir,
                       struct pin_host_sources *sources, struct pin_error *err) {
     sources->root = (struct pin_host_source){.path = -1, .tree = -1};
-    sources->ops = calloc(plan->op_count + 1, sizeof(*sources->ops));
+    sources->ops = calloc(plan->op_count + plan->layer_count + 1, sizeof(*sources->ops));
     if (sources->ops == NULL)
         return pin_fail_errno(err, "open the sources");
-    for (size_t i = 0; i < plan->op_count; i++)
+    sources->layers = sources->ops + plan->op_count;
+    for (size_t i = 0; i < plan->op_count + plan->layer_count; i++)
         sources->ops[i] = (struct pin_host_source){.path = -1, .tree = -1};
     bool ok = plan->root != PIN_ROOT_FROM_BIND ||
               open_source(plan, &plan->root_bind, range, -1, &sources->root, err);
+    ok = ok && (plan->layer_count == 0 || pin_layers_open(plan, range, sources->layers, err));
     for (size_t i = 0; ok && i < plan->op_count; i++)
         ok = open_source(plan, &plan->ops[i], range, state_dir, &sources->ops[i], err);
     if (!ok)
@@ -160,7 +163,7 @@ bool pin_sources_open(const struct pin_plan *plan, uint32_t range, int state_dir
 }
 
 void pin_sources_close(const struct pin_plan *plan, struct pin_host_sources *sources) {
-    for (size_t i = 0; sources->ops != NULL && i < plan->op_count; i++) {
+    for (size_t i = 0; sources->ops != NULL && i < plan->op_count + plan->layer_count; i++) {
         pin_close_fd(&sources->ops[i].path);
         pin_close_fd(&sources->ops[i].tree);
     }
@@ -185,5 +188,5 @@ int pin_source_tree(const struct pin_op *op, struct pin_host_source *source, str
         return -1;
     }
     /* In a user namespace what is mounted below is locked to its mount: without it, a bind is EINVAL. */
-    return make_tree(op, path, true, -1, err);
+    return pin_source_clone(op, path, true, -1, err);
 }

@@ -26,8 +26,9 @@ struct pin_host_source {
 };
 
 struct pin_host_sources {
-    struct pin_host_source root; /* of plan->root_bind */
-    struct pin_host_source *ops; /* plan->op_count of them */
+    struct pin_host_source root;    /* of plan->root_bind */
+    struct pin_host_source *layers; /* plan->layer_count of them, behind `ops` */
+    struct pin_host_source *ops;    /* plan->op_count of them */
 };
 
 /* Opens all sources of the plan; `range` is the first host id of the sandbox's range (privileged only);
@@ -40,3 +41,8 @@ void pin_sources_close(const struct pin_plan *plan, struct pin_host_sources *sou
 /* In the set-up child: the detached mount of a source, made now if it wasn't before. The caller closes it. -1
  * on failure. */
 int pin_source_tree(const struct pin_op *op, struct pin_host_source *source, struct pin_error *err);
+
+/* The two halves of opening, for layers.c: `source` is {.path = -1, .tree = -1}; a detached mount with the
+ * operation's attributes, idmapped by the namespace behind `idmap` unless that is -1. */
+bool pin_source_open(const struct pin_op *op, struct pin_host_source *source, struct pin_error *err);
+int pin_source_clone(const struct pin_op *op, int path, bool recursive, int idmap, struct pin_error *err);

@@ -94,6 +94,10 @@ void pin_plan_root(struct pin_plan *plan, struct pin_findings *found) {
         plan->root_tmpfs_bytes = 4 * PIN_MIB;
         return;
     }
+    if (bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_LAYERS) {
+        pin_plan_layers(plan, found);
+        return;
+    }
     const char *path = bundle->root.path;
     if (bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_DIRECTORY)
         path = bundle->rootfs->directory;
@@ -101,11 +105,16 @@ void pin_plan_root(struct pin_plan *plan, struct pin_findings *found) {
         (void)pin_find(found, PIN_ERROR_INVALID, "/root/path", NULL, "the bundle names no root filesystem");
         return;
     }
+    if (path[0] != '/')
+        path = pin_arena_printf(&plan->arena, "%s/%s", bundle->directory, path);
+    if (bundle->ext.root_overlay.enabled && !plan->engine.direct) {
+        pin_plan_directory_overlay(plan, path);
+        return;
+    }
     plan->root = PIN_ROOT_FROM_BIND;
     plan->root_bind.kind = PIN_OP_BIND;
     plan->root_bind.target = "";
-    plan->root_bind.source =
-        path[0] == '/' ? path : pin_arena_printf(&plan->arena, "%s/%s", bundle->directory, path);
+    plan->root_bind.source = path;
     plan->root_bind.recursive = true;
     plan->root_bind.idmap = plan->privileged ? PIN_IDMAP_SANDBOX : PIN_IDMAP_NONE;
 }

@@ -15,6 +15,8 @@
 #include "runtime/egress/inside.h"
 #include "runtime/host/host.h"
 
+#define PIN_PLAN_LAYERS_MAX 127 /* as many as images may have */
+
 /* One thing that is made or mounted in the new root, in this order. */
 enum pin_op_kind {
     PIN_OP_DIRECTORY,
@@ -49,7 +51,7 @@ struct pin_op {
     const char *source;  /* BIND, OVERLAY: absolute */
     bool inside;         /* BIND: the source is a path inside the new root, with no leading "/" */
     bool recursive;      /* BIND: with what is mounted below */
-    bool make_target;    /* the mount point is made where it is missing */
+    bool make_target;    /* the mount point is made where it is missing; DIRECTORY, FILE: what is there stays */
     bool no_symlinks;    /* the target must be reached without any symbolic link */
     bool optional;       /* BIND: a source that isn't there is no error */
     bool follow;         /* BIND: a symbolic link at the end of the source is followed, as engines mean it */
@@ -121,6 +123,9 @@ struct pin_plan {
     enum { PIN_ROOT_FROM_TMPFS, PIN_ROOT_FROM_BIND, PIN_ROOT_FROM_LAYERS, PIN_ROOT_JOINED } root;
     uint64_t root_tmpfs_bytes;
     struct pin_op root_bind; /* FROM_BIND */
+    struct pin_op *layers;   /* FROM_LAYERS: a bind each, the lowest first */
+    size_t layer_count;
+    uint64_t upper_bytes; /* FROM_LAYERS: of the tmpfs with what is made in the root and written to it */
     bool root_read_only;
     struct pin_op *ops;
     size_t op_count;

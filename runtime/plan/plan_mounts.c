@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "images/rootfs.h"
 #include "runtime/plan/mount_options.h"
+#include "runtime/plan/plan_parts.h"
 
 static struct pin_op *add(struct pin_plan *plan, enum pin_op_kind kind, const char *target) {
     struct pin_op *op = pin_arena_grow(&plan->arena, &plan->ops, &plan->op_count, sizeof(*op));
@@ -290,6 +291,8 @@ void pin_plan_mounts(struct pin_plan *plan, struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
     if (bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_SKELETON)
         add_skeleton(plan, bundle->rootfs);
+    if (bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_LAYERS)
+        pin_plan_missing_entries(plan);
     for (size_t i = 0; i < bundle->mount_count; i++)
         add_mount(plan, i, found);
     if (plan->engine.direct)

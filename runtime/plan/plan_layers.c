@@ -1,0 +1,57 @@
+#include <linux/mount.h>
+
+#include "base/units.h"
+#include "images/rootfs.h"
+#include "runtime/plan/plan_parts.h"
+
+#define MOUNT_POINTS_BYTES (4 * PIN_MIB) /* of a read-only root: room for 4096 mount points */
+
+static void add_layer(struct pin_plan *plan, const char *path) {
+    struct pin_op *op = pin_arena_grow(&plan->arena, &plan->layers, &plan->layer_count, sizeof(*op));
+    op->kind = PIN_OP_BIND;
+    op->target = "";
+    op->source = path;
+    op->attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    op->idmap = plan->privileged ? PIN_IDMAP_SANDBOX : PIN_IDMAP_NONE;
+}
+
+static void set_upper(struct pin_plan *plan) {
+    const struct pin_bundle *bundle = plan->bundle;
+    plan->root = PIN_ROOT_FROM_LAYERS;
+    plan->root_read_only = !bundle->ext.root_overlay.enabled;
+    plan->upper_bytes =
+        bundle->ext.root_overlay.enabled ? bundle->ext.root_overlay.size_bytes : MOUNT_POINTS_BYTES;
+}
+
+void pin_plan_layers(struct pin_plan *plan, struct pin_findings *found) {
+    const struct pin_rootfs *rootfs = plan->bundle->rootfs;
+    if (rootfs->layer_count == 0 || rootfs->layer_count > PIN_PLAN_LAYERS_MAX)
+        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/pinfold/layers", NULL,
+                       "a root has 1 to %d layers, not %zu", PIN_PLAN_LAYERS_MAX, rootfs->layer_count);
+    if (!plan->privileged && plan->bundle->ext.ids > 1)
+        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/identity/ids", "set identity.ids to 1",
+                       "the images of an ordinary user belong to that one user, and %u ids are asked for",
+                       plan->bundle->ext.ids);
+    for (size_t i = 0; i < rootfs->layer_count; i++)
+        add_layer(plan, rootfs->layers[i]);
+    set_upper(plan);
+}
+
+void pin_plan_directory_overlay(struct pin_plan *plan, const char *path) {
+    add_layer(plan, path);
+    set_upper(plan);
+}
+
+void pin_plan_missing_entries(struct pin_plan *plan) {
+    const struct pin_rootfs *rootfs = plan->bundle->rootfs;
+    for (size_t i = 0; i < rootfs->entry_count; i++) {
+        const struct pin_rootfs_entry *entry = &rootfs->entries[i];
+        struct pin_op *op = pin_arena_grow(&plan->arena, &plan->ops, &plan->op_count, sizeof(*op));
+        op->kind = entry->kind == PIN_ENTRY_FILE ? PIN_OP_FILE : PIN_OP_DIRECTORY;
+        op->target = entry->path;
+        op->content = entry->content;
+        op->size = entry->size;
+        op->mode = entry->mode;
+        op->make_target = true;
+    }
+}
