@@ -128,8 +128,11 @@ static bool set_device_rules(const struct pin_bundle *bundle, struct pin_cgroup 
     struct pin_bundle_device_rule *rules =
         pin_arena_array(&arena, asked + 1 + PIN_COUNT(usual), sizeof(*rules));
     rules[count++] = none;
-    for (size_t i = 0; i < asked; i++)
-        rules[count++] = bundle->resources.devices[i];
+    for (size_t i = 0; i < asked; i++) {
+        rules[count] = bundle->resources.devices[i];
+        if (rules[count++].type == '\0') /* none is every type: config-linux.md */
+            rules[count - 1].type = 'a';
+    }
     bool all = asked > 0 && rules[count - 1].allow && rules[count - 1].type == 'a';
     for (size_t i = 0; i < PIN_COUNT(usual) && !all; i++)
         rules[count++] = usual[i];

@@ -102,7 +102,8 @@ pid_t pin_engine_clone(const struct pin_plan *plan, const struct pin_engine_buil
     if (helper == 0) {
         if (plan->engine.time_offsets != NULL)
             flags &= ~(uint64_t)CLONE_NEWTIME;
-        struct clone_args args = {.flags = flags | (uint64_t)CLONE_PARENT, .cgroup = cgroup >= 0 ? (__u64)cgroup : 0};
+        struct clone_args args = {.flags = flags | (uint64_t)CLONE_PARENT,
+                                  .cgroup = cgroup >= 0 ? (__u64)cgroup : 0};
         if (cgroup >= 0)
             args.flags |= (uint64_t)CLONE_INTO_CGROUP;
         if (!prepare(plan, engine, &told->err))

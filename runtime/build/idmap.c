@@ -64,6 +64,8 @@ static bool run_helper(const char *program, pid_t pid, const struct pin_id_map *
 }
 
 bool pin_idmap_write(const struct pin_plan *plan, uint32_t range, pid_t pid, struct pin_error *err) {
+    if (plan->uid_map_count == 0) /* of an engine's container without a user namespace of its own */
+        return true;
     if (plan->map_method == PIN_MAP_HELPERS)
         return run_helper("newuidmap", pid, plan->uid_maps, plan->uid_map_count, err) &&
                run_helper("newgidmap", pid, plan->gid_maps, plan->gid_map_count, err);

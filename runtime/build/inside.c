@@ -146,11 +146,12 @@ static bool await_start(struct state *state, struct pin_error *err) {
     const struct pin_bundle *bundle = state->inside->plan->bundle;
     const char *told = state->inside->engine->state;
     int none[PIN_CHANNEL_FDS_MAX], count;
+    /* from here on the end of the socket ends us, until we are told that we may outlive it */
+    if (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) != 0)
+        return pin_fail_errno(err, "outlive the maker");
     if (!pin_channel_send_ready(state->report, err) ||
         !pin_channel_wait(state->report, PIN_SYNC_KEEP, none, &count, err))
         return false;
-    if (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) != 0)
-        return pin_fail_errno(err, "outlive the maker");
     int control = state->report;
     if (state->start >= 0) {
         if (!pin_engine_await_start(state->start, &state->report, err))

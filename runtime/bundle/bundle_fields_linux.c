@@ -8,8 +8,8 @@
 static const struct pin_bundle_row rule_rows[] = {
     PIN_ROW("allow", FLAG, PIN_AT(struct pin_bundle_device_rule, allow), .always = true, .required = true),
     PIN_ROW("type", CHAR, PIN_AT(struct pin_bundle_device_rule, type), .letters = "abc"),
-    PIN_ROW("major", NUMBER, PIN_I64(struct pin_bundle_device_rule, major), .always = true),
-    PIN_ROW("minor", NUMBER, PIN_I64(struct pin_bundle_device_rule, minor), .always = true),
+    PIN_ROW("major", NUMBER, PIN_I64(struct pin_bundle_device_rule, major), .always = true, .absent = -1),
+    PIN_ROW("minor", NUMBER, PIN_I64(struct pin_bundle_device_rule, minor), .always = true, .absent = -1),
     PIN_ROW("access", TEXT, PIN_AT(struct pin_bundle_device_rule, access)),
 };
 static const struct pin_bundle_table rule_fields = PIN_TABLE(rule_rows);

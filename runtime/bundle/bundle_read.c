@@ -327,6 +327,9 @@ void pin_bundle_read_object(struct pin_bundle_reader *reader, const struct pin_j
                             const struct pin_bundle_table *table, void *base) {
     if (!pin_bundle_expect(reader, node, JSON_OBJECT))
         return;
+    for (size_t i = 0; i < table->count; i++)
+        if (table->rows[i].absent != 0)
+            memcpy((char *)base + table->rows[i].offset, &table->rows[i].absent, sizeof(int64_t));
     for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
         const struct pin_bundle_row *row = find_row(table, child->key);
         if (row == NULL)

@@ -61,6 +61,7 @@ struct pin_bundle_row {
     bool required; /* a finding where it is missing */
     int64_t min;
     uint64_t max;
+    int64_t absent; /* of a number of 8 bytes that isn't there, where that doesn't mean 0 */
     const struct pin_bundle_table *table;
     const char *(*name)(unsigned value);
     unsigned names;

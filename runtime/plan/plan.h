@@ -54,7 +54,7 @@ struct pin_op {
     bool make_target;    /* the mount point is made where it is missing; DIRECTORY, FILE: what is there stays */
     bool no_symlinks;    /* the target must be reached without any symbolic link */
     bool optional;       /* BIND: a source that isn't there is no error */
-    bool follow;         /* BIND: a symbolic link at the end of the source is followed, as engines mean it */
+    bool of_engine;      /* BIND: its options count as engines mean them, and a source may be a symbolic link */
     uint64_t attributes; /* MOUNT_ATTR_* to set */
     uint64_t cleared;    /* MOUNT_ATTR_* to take away, of a bind that an engine asks for */
     uint64_t below, below_cleared; /* the same for the mounts below; without an engine `attributes` are */

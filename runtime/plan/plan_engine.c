@@ -88,7 +88,7 @@ static void plan_root(struct pin_plan *plan, struct pin_findings *found) {
                        "'%.20s' is no propagation", asked);
     pin_plan_root(plan, found);
     plan->root_bind.idmap = PIN_IDMAP_NONE;
-    plan->root_bind.follow = true;
+    plan->root_bind.of_engine = true;
     if (plan->engine.root_propagation & MS_SLAVE) /* it is shared only once it is the root: pivot_root(2) */
         plan->root_bind.propagation = plan->engine.root_propagation;
 }
@@ -273,6 +273,9 @@ static void plan_process(struct pin_plan *plan, const struct pin_engine_request 
         plan->capabilities[i] =
             bundle->process.capabilities[i] &
             (bundle->namespaces[PIN_NS_USER].present ? UINT64_MAX : request->capabilities);
+    /* templates ask for ambient ones that the kernel never raises: capabilities(7) */
+    plan->capabilities[PIN_CAP_AMBIENT] &=
+        plan->capabilities[PIN_CAP_PERMITTED] & plan->capabilities[PIN_CAP_INHERITABLE];
     plan->no_new_privileges = bundle->process.no_new_privileges;
     plan->new_keyring = !request->no_new_keyring;
     plan->has_oom_score_adj = bundle->process.has_oom_score_adj;

@@ -137,7 +137,7 @@ static bool is_workspace(const struct pin_bundle *bundle, const struct pin_bundl
 static void finish_engine_bind(const struct pin_plan *plan, const struct pin_bundle_mount *mount,
                                const char *pointer, const struct pin_mount_options *options,
                                struct pin_op *op, struct pin_findings *found) {
-    op->follow = true;
+    op->of_engine = true;
     op->cleared = options->cleared;
     op->below = options->below;
     op->below_cleared = options->below_cleared;

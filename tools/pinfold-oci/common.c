@@ -1,0 +1,155 @@
+#include "tools/pinfold-oci/common.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/capability.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/units.h"
+#include "runtime/build/hooks.h"
+#include "runtime/bundle/bundle_read.h"
+
+static const char *root_of(const struct pin_oci_options *options, char path[PATH_MAX]) {
+    const char *runtime_dir = secure_getenv("XDG_RUNTIME_DIR");
+    if (options->root != NULL)
+        return options->root;
+    if (geteuid() == 0 || runtime_dir == NULL || runtime_dir[0] != '/')
+        return "/run/pinfold-oci";
+    (void)snprintf(path, PATH_MAX, "%s/pinfold-oci", runtime_dir);
+    return path;
+}
+
+bool pin_oci_open_host(const struct pin_oci_options *options, struct pin_oci_host *host,
+                       struct pin_error *err) {
+    char path[PATH_MAX];
+    host->root = pin_containers_open(root_of(options, path), err);
+    if (host->root < 0)
+        return false;
+    pin_host_get(&host->host);
+    return pin_cgroup_facts_get("pinfold", &host->cgroups, err);
+}
+
+void pin_oci_close_host(struct pin_oci_host *host) {
+    pin_close_fd(&host->root);
+}
+
+bool pin_oci_open_container(const struct pin_oci_options *options, const char *id, bool lock,
+                            struct pin_oci_host *host, struct pin_container *container,
+                            struct pin_error *err) {
+    return pin_oci_open_host(options, host, err) && pin_container_open(host->root, id, lock, container, err);
+}
+
+struct pin_bundle *pin_oci_read_config(const struct pin_container *container, struct pin_findings *found) {
+    struct pin_error err = {0};
+    size_t size;
+    PIN_FREE char *text = pin_read_file_at(container->dir, "config.json", PIN_BUNDLE_BYTES_MAX, &size, &err);
+    if (text == NULL) {
+        pin_find_error(found, &err);
+        return NULL;
+    }
+    struct pin_bundle *bundle = pin_bundle_parse("config.json", text, size, found);
+    if (bundle != NULL)
+        bundle->directory = container->bundle;
+    return bundle;
+}
+
+static uint64_t own_capabilities(void) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+    if (syscall(SYS_capget, &header, data) != 0)
+        return 0;
+    return data[0].permitted | (uint64_t)data[1].permitted << 32;
+}
+
+static bool is_yes(const char *path) {
+    char text[4] = "";
+    PIN_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && text[0] == 'Y';
+}
+
+void pin_oci_fill_request(const struct pin_oci_options *options, struct pin_engine_request *request) {
+    long kept = 0;
+    uint64_t mine = own_capabilities();
+    (void)pin_oci_parse_number(options->preserve_fds != NULL ? options->preserve_fds : "0", &kept);
+    *request = (struct pin_engine_request){
+        .no_pivot = options->no_pivot,
+        .no_new_keyring = options->no_new_keyring,
+        .kept_descriptors = (unsigned)kept,
+        .capabilities = mine,
+        .privileged = geteuid() == 0 && (mine & (UINT64_C(1) << CAP_SYS_ADMIN)) != 0,
+        .apparmor = is_yes("/sys/module/apparmor/parameters/enabled"),
+        .selinux = faccessat(AT_FDCWD, "/sys/fs/selinux/enforce", F_OK, 0) == 0,
+    };
+}
+
+bool pin_oci_parse_number(const char *text, long *value) {
+    char *end;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || number < 0 || number > INT32_MAX)
+        return false;
+    *value = number;
+    return true;
+}
+
+/* Whole or not at all: an engine waits for the file and reads it at once. */
+bool pin_oci_write_pid(const char *path, pid_t pid, struct pin_error *err) {
+    char made[PATH_MAX], text[24];
+    if (path == NULL)
+        return true;
+    (void)snprintf(made, sizeof(made), "%s.new", path);
+    int length = snprintf(text, sizeof(text), "%d", (int)pid);
+    PIN_CLOSE int file = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (file < 0)
+        return pin_fail_errno(err, "write the pid file '%s'", path);
+    return pin_write_all(file, text, (size_t)length, err) &&
+           (rename(made, path) == 0 || pin_fail_errno(err, "write the pid file '%s'", path));
+}
+
+static void kill_and_wait(int pidfd) {
+    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+    if (pidfd < 0)
+        return;
+    (void)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+    (void)poll(&ended, 1, 10000);
+}
+
+static bool run_poststop(const struct pin_container *container, struct pin_error *err) {
+    static struct pin_findings found;
+    struct pin_bundle *bundle = pin_oci_read_config(container, &found);
+    if (bundle == NULL || bundle->hook_count[PIN_HOOK_POSTSTOP] == 0) {
+        pin_bundle_free(bundle);
+        return true;
+    }
+    json_t *state = pin_container_state(container, PIN_STATUS_STOPPED, false);
+    PIN_FREE char *text = json_dumps(state, JSON_COMPACT);
+    json_decref(state);
+    bool ok = pin_hooks_run(bundle, PIN_HOOK_POSTSTOP, text != NULL ? text : "{}", err);
+    pin_bundle_free(bundle);
+    return ok;
+}
+
+bool pin_oci_clear(struct pin_oci_host *host, struct pin_container *container, struct pin_error *err) {
+    PIN_CLOSE int pidfd = pin_container_process(container);
+    kill_and_wait(pidfd);
+    PIN_CGROUP struct pin_cgroup *group = pin_container_cgroup(container, &host->cgroups, err);
+    if (pin_is_set(err))
+        return false;
+    if (group != NULL &&
+        (!pin_cgroup_kill(group, err) || !pin_cgroup_wait_empty(group, 10 * PIN_NS_PER_S, err) ||
+         !pin_cgroup_remove(group, 10 * PIN_NS_PER_S, err)))
+        return false;
+    struct pin_error hook = {0}; /* the container is gone all the same: runtime.md "Delete" */
+    if (!run_poststop(container, &hook))
+        (void)fprintf(stderr, "warning: %s\n", hook.message);
+    return pin_container_remove(host->root, container, err);
+}

@@ -1,0 +1,286 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "runtime/build/channel.h"
+#include "runtime/build/hooks.h"
+#include "runtime/bundle/bundle_read.h"
+#include "runtime/oci/start_socket.h"
+#include "tools/pinfold-oci/common.h"
+#include "tools/pinfold-oci/log.h"
+#include "tools/pinfold-oci/terminal.h"
+
+enum { STATE_ROOM = 256 * 1024 };
+
+struct creation { /* what one `create` or `run` owns */
+    const struct pin_oci_options *options;
+    struct pin_oci_host host;
+    struct pin_container container;
+    struct pin_bundle *bundle;
+    struct pin_plan *plan;
+    struct pin_sandbox sandbox;
+    char *state; /* shared with the container until it is started: for hooks; NULL: there are none */
+    int start, console, terminal;
+};
+
+static bool has_hooks(const struct pin_bundle *bundle) {
+    size_t count = 0;
+    for (int stage = 0; stage < PIN_HOOK_STAGE_COUNT; stage++)
+        count += bundle->hook_count[stage];
+    return count > 0;
+}
+
+static bool share_state(struct creation *creation, enum pin_status status, struct pin_error *err) {
+    json_t *json = pin_container_state(&creation->container, status, false);
+    PIN_FREE char *text = json_dumps(json, JSON_COMPACT);
+    json_decref(json);
+    if (text == NULL || strlen(text) >= STATE_ROOM)
+        return pin_fail(err, PIN_ERROR_INVALID, "the annotations are too long for the hooks");
+    memcpy(creation->state, text, strlen(text) + 1);
+    return true;
+}
+
+static bool run_hooks_outside(void *self, pid_t pid, struct pin_error *err) {
+    struct creation *creation = self;
+    if (!pin_container_set_process(&creation->container, pid, err) ||
+        !share_state(creation, PIN_STATUS_CREATING, err) ||
+        !pin_hooks_run(creation->bundle, PIN_HOOK_PRESTART, creation->state, err) ||
+        !pin_hooks_run(creation->bundle, PIN_HOOK_CREATE_RUNTIME, creation->state, err))
+        return false;
+    return share_state(creation, PIN_STATUS_CREATED, err);
+}
+
+/* "slice:prefix:name" is systemd's; else a path below the hierarchies. */
+static const char *choose_cgroup(struct creation *creation, struct pin_error *err) {
+    const struct pin_bundle *bundle = creation->bundle;
+    const char *asked = bundle->cgroups_path;
+    const struct pin_oci_options *options = creation->options;
+    bool systemd = options->systemd_cgroup ||
+                   (options->cgroup_manager != NULL && strcmp(options->cgroup_manager, "systemd") == 0);
+    if (options->cgroup_manager != NULL && strcmp(options->cgroup_manager, "disabled") == 0)
+        return NULL;
+    if (systemd) {
+        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED,
+                       "the systemd cgroup manager is not offered, choose cgroupfs as the engine's manager");
+        return NULL;
+    }
+    if (asked == NULL || asked[strspn(asked, "/")] == '\0')
+        return pin_arena_printf(&creation->container.arena, "pinfold-oci/%s", creation->container.id);
+    return asked + strspn(asked, "/");
+}
+
+static bool copy_config(struct creation *creation, struct pin_error *err) {
+    char path[PATH_MAX];
+    size_t size;
+    (void)snprintf(path, sizeof(path), "%s/config.json", creation->bundle->directory);
+    PIN_FREE char *text = pin_read_file_at(AT_FDCWD, path, PIN_BUNDLE_BYTES_MAX, &size, err);
+    PIN_CLOSE int copy = text == NULL ? -1
+                                      : openat(creation->container.dir, "config.json",
+                                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (text == NULL)
+        return false;
+    if (copy < 0)
+        return pin_fail_errno(err, "keep a copy of config.json");
+    return pin_write_all(copy, text, size, err);
+}
+
+static void describe(struct creation *creation) {
+    struct pin_container *container = &creation->container;
+    const struct pin_bundle *bundle = creation->bundle;
+    struct timespec now;
+    struct tm parts;
+    char text[40];
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &parts));
+    container->created = pin_arena_printf(&container->arena, "%s.%09ldZ", text, now.tv_nsec);
+    container->bundle = bundle->directory;
+    container->oci_version = bundle->oci_version;
+    container->owner = geteuid() == 0 ? "root" : pin_arena_printf(&container->arena, "%u", geteuid());
+    const char *root = bundle->root.path != NULL ? bundle->root.path : "";
+    container->rootfs =
+        root[0] == '/' ? root : pin_arena_printf(&container->arena, "%s/%s", bundle->directory, root);
+    if (bundle->annotation_count == 0)
+        return;
+    container->annotations = json_object();
+    for (size_t i = 0; i < bundle->annotation_count; i++)
+        json_object_set_new(container->annotations, bundle->annotations[i].key,
+                            json_string(bundle->annotations[i].value));
+}
+
+static bool read_bundle(struct creation *creation, struct pin_findings *found) {
+    const char *asked = creation->options->bundle != NULL ? creation->options->bundle : ".";
+    struct pin_engine_request request;
+    creation->bundle = pin_bundle_read(asked, found);
+    if (creation->bundle == NULL)
+        return false;
+    pin_oci_fill_request(creation->options, &request);
+    creation->plan = pin_plan_make_for_engine(creation->bundle, &creation->host.host, &request, found);
+    return creation->plan != NULL;
+}
+
+/* The master of the terminal goes to the engine's socket, or to ourselves in the foreground. */
+static bool open_console(struct creation *creation, bool foreground, struct pin_error *err) {
+    const char *path = creation->options->console_socket;
+    int ends[2];
+    if (!creation->bundle->process.terminal)
+        return path == NULL || path[0] == '\0' ||
+               pin_fail(err, PIN_ERROR_USAGE, "cannot use console socket if the process has no terminal");
+    if (path != NULL && path[0] != '\0') {
+        creation->console = pin_console_connect(path, err);
+        return creation->console >= 0;
+    }
+    if (!foreground)
+        return pin_fail(err, PIN_ERROR_USAGE,
+                        "cannot allocate tty if it will detach without setting console socket");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return pin_fail_errno(err, "make a console socket");
+    creation->terminal = ends[0];
+    creation->console = ends[1];
+    return true;
+}
+
+static bool prepare(struct creation *creation, const char *id, bool foreground, bool waits,
+                    struct pin_error *err) {
+    if (!open_console(creation, foreground, err) ||
+        !pin_container_make(creation->host.root, id, &creation->container, err))
+        return false;
+    describe(creation);
+    creation->container.cgroup = choose_cgroup(creation, err);
+    /* written before anything is made, so that whoever finds it knows what to clear */
+    if (pin_is_set(err) || !copy_config(creation, err) || !pin_container_write(&creation->container, err))
+        return false;
+    if (waits && (creation->start = pin_start_socket_listen(creation->container.dir, err)) < 0)
+        return false;
+    if (!has_hooks(creation->bundle))
+        return true;
+    creation->state = mmap(NULL, STATE_ROOM, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (creation->state != MAP_FAILED)
+        return true;
+    creation->state = NULL;
+    return pin_fail_errno(err, "map the state for the hooks");
+}
+
+static bool build(struct creation *creation, struct pin_error *err) {
+    struct pin_engine_build engine = {
+        .cgroup_path = creation->container.cgroup,
+        .container = -1,
+        .start = creation->start,
+        .console = creation->console,
+        .state = creation->state,
+        .before_pivot = creation->state != NULL ? run_hooks_outside : NULL,
+        .self = creation,
+    };
+    struct pin_build_input input = {creation->plan, &creation->host.cgroups, NULL, &engine};
+    if (!pin_build(&input, &creation->sandbox, err))
+        return false;
+    return pin_container_set_process(&creation->container, creation->sandbox.init, err) &&
+           pin_container_write(&creation->container, err) &&
+           pin_oci_write_pid(creation->options->pid_file, creation->sandbox.init, err);
+}
+
+static bool create(struct creation *creation, const char *id, bool foreground, bool waits,
+                   struct pin_findings *found) {
+    struct pin_error err = {0};
+    if (pin_oci_open_host(creation->options, &creation->host, &err) && read_bundle(creation, found) &&
+        prepare(creation, id, foreground, waits, &err) && build(creation, &err))
+        return true;
+    if (pin_is_set(&err))
+        pin_find_error(found, &err);
+    struct pin_error later = {0}; /* the first cause is the one to tell */
+    (void)pin_sandbox_destroy(&creation->sandbox, &later);
+    if (creation->container.dir >= 0) {
+        pin_error_clear(&later);
+        (void)pin_container_remove(creation->host.root, &creation->container, &later);
+    }
+    return false;
+}
+
+static void forget(struct creation *creation) {
+    pin_close_fd(&creation->start);
+    pin_close_fd(&creation->console);
+    pin_close_fd(&creation->terminal);
+    pin_close_fd(&creation->sandbox.control);
+    if (creation->state != NULL)
+        (void)munmap(creation->state, STATE_ROOM);
+    pin_plan_free(creation->plan);
+    pin_container_close(&creation->container);
+    pin_bundle_free(creation->bundle);
+    pin_oci_close_host(&creation->host);
+}
+
+#define CREATION(given)                                                                                      \
+    {                                                                                                        \
+        .options = (given), .host = PIN_OCI_HOST_NONE, .container = PIN_CONTAINER_NONE,                      \
+        .sandbox = PIN_SANDBOX_NONE, .start = -1, .console = -1, .terminal = -1                              \
+    }
+
+int pin_oci_create(const struct pin_oci_options *options, char **arguments, size_t count) {
+    static struct pin_findings found;
+    struct creation creation = CREATION(options);
+    struct pin_error err = {0};
+    int code = 0;
+    (void)count;
+    if (!create(&creation, arguments[0], false, true, &found))
+        code = pin_oci_fail_findings(options, &found);
+    else if (!pin_sandbox_keep(&creation.sandbox, &err))
+        code = pin_oci_fail(options, &err);
+    forget(&creation);
+    return code;
+}
+
+static bool run_poststart(struct creation *creation, struct pin_error *err) {
+    if (creation->state == NULL)
+        return true;
+    struct pin_container *container = &creation->container;
+    json_t *json = pin_container_state(container, PIN_STATUS_RUNNING, false);
+    PIN_FREE char *text = json_dumps(json, JSON_COMPACT);
+    json_decref(json);
+    return pin_hooks_run(creation->bundle, PIN_HOOK_POSTSTART, text != NULL ? text : "{}", err);
+}
+
+static int take_code(struct creation *creation, pid_t pid) {
+    PIN_CLOSE int pidfd = pin_container_process(&creation->container);
+    PIN_CLOSE int master = creation->terminal >= 0 ? pin_oci_take_master(creation->terminal) : -1;
+    return pin_oci_wait(pid, pidfd, master);
+}
+
+/* In the foreground nobody else deletes it. */
+static int run_in_foreground(struct creation *creation, pid_t pid) {
+    struct pin_error err = {0};
+    pin_close_fd(&creation->console);
+    int code = take_code(creation, pid);
+    if (!creation->options->keep && !pin_oci_clear(&creation->host, &creation->container, &err))
+        (void)pin_oci_fail(creation->options, &err);
+    return code;
+}
+
+int pin_oci_run(const struct pin_oci_options *options, char **arguments, size_t count) {
+    static struct pin_findings found;
+    struct creation creation = CREATION(options);
+    struct pin_error err = {0}, later = {0};
+    int code;
+    (void)count;
+    bool made = create(&creation, arguments[0], !options->detach, false, &found);
+    pid_t pid = creation.container.pid;
+    if (!made)
+        code = pin_oci_fail_findings(options, &found);
+    else if (!pin_sandbox_keep(&creation.sandbox, &err) ||
+             !pin_channel_take_execution(creation.sandbox.control, &err) || !run_poststart(&creation, &err)) {
+        code = pin_oci_fail(options, &err);
+        (void)pin_oci_clear(&creation.host, &creation.container, &later);
+    } else {
+        code = options->detach ? 0 : run_in_foreground(&creation, pid);
+    }
+    forget(&creation);
+    return code;
+}

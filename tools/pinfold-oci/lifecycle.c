@@ -1,0 +1,163 @@
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/names.h"
+#include "base/units.h"
+#include "runtime/build/hooks.h"
+#include "runtime/oci/processes.h"
+#include "runtime/oci/start_socket.h"
+#include "tools/pinfold-oci/common.h"
+#include "tools/pinfold-oci/log.h"
+
+/* What a verb does with a container that is open and locked. */
+typedef bool action(const struct pin_oci_options *options, struct pin_oci_host *host,
+                    struct pin_container *container, const char *argument, struct pin_error *err);
+
+static int act(const struct pin_oci_options *options, const char *id, const char *argument, action *perform) {
+    struct pin_oci_host host = PIN_OCI_HOST_NONE;
+    struct pin_container container = PIN_CONTAINER_NONE;
+    struct pin_error err = {0};
+    bool ok = pin_oci_open_container(options, id, true, &host, &container, &err) &&
+              perform(options, &host, &container, argument, &err);
+    pin_container_close(&container);
+    pin_oci_close_host(&host);
+    return ok ? 0 : pin_oci_fail(options, &err);
+}
+
+static bool run_poststart(const struct pin_container *container, struct pin_error *err) {
+    static struct pin_findings found;
+    struct pin_bundle *bundle = pin_oci_read_config(container, &found);
+    if (bundle == NULL)
+        return pin_fail_findings(err, &found);
+    json_t *state = pin_container_state(container, PIN_STATUS_RUNNING, false);
+    PIN_FREE char *text = json_dumps(state, JSON_COMPACT);
+    json_decref(state);
+    bool ok = pin_hooks_run(bundle, PIN_HOOK_POSTSTART, text != NULL ? text : "{}", err);
+    pin_bundle_free(bundle);
+    return ok;
+}
+
+static bool start(const struct pin_oci_options *options, struct pin_oci_host *host,
+                  struct pin_container *container, const char *argument, struct pin_error *err) {
+    (void)options;
+    (void)argument;
+    switch (pin_container_status(container, &host->cgroups)) {
+    case PIN_STATUS_CREATED: break;
+    case PIN_STATUS_STOPPED:
+        return pin_fail(err, PIN_ERROR_INVALID, "cannot start a container that has stopped");
+    case PIN_STATUS_CREATING:
+    case PIN_STATUS_RUNNING:
+    case PIN_STATUS_PAUSED:
+    case PIN_STATUS_COUNT: return pin_fail(err, PIN_ERROR_BUSY, "cannot start an already running container");
+    }
+    return pin_start_socket_start(container->dir, err) && run_poststart(container, err);
+}
+
+int pin_oci_start(const struct pin_oci_options *options, char **arguments, size_t count) {
+    (void)count;
+    return act(options, arguments[0], NULL, start);
+}
+
+/* 9, KILL, SIGKILL, RTMIN+3 */
+static int parse_signal(const char *text) {
+    long number;
+    if (text == NULL)
+        return SIGTERM;
+    if (isdigit((unsigned char)text[0]))
+        return pin_oci_parse_number(text, &number) && number < NSIG ? (int)number : -1;
+    const char *name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text;
+    if (strncasecmp(name, "RTMIN+", 6) == 0 && pin_oci_parse_number(name + 6, &number) &&
+        number <= SIGRTMAX - SIGRTMIN)
+        return SIGRTMIN + (int)number;
+    for (int at = 1; at < NSIG; at++) {
+        const char *known = sigabbrev_np(at);
+        if (known != NULL && strcasecmp(known, name) == 0)
+            return at;
+    }
+    return -1;
+}
+
+static bool signal_all(const struct pin_oci_host *host, const struct pin_container *container, int number,
+                       struct pin_error *err) {
+    PIN_CGROUP struct pin_cgroup *group = pin_container_cgroup(container, &host->cgroups, err);
+    if (group == NULL)
+        return !pin_is_set(err);
+    return number == SIGKILL ? pin_cgroup_kill(group, err) : pin_processes_signal(group, number, err);
+}
+
+static bool send_signal(const struct pin_oci_options *options, struct pin_oci_host *host,
+                        struct pin_container *container, const char *argument, struct pin_error *err) {
+    int number = parse_signal(argument);
+    if (number < 0)
+        return pin_fail(err, PIN_ERROR_USAGE, "unknown signal \"%.32s\"", argument);
+    if (options->all && container->cgroup != NULL)
+        return signal_all(host, container, number, err);
+    PIN_CLOSE int pidfd = pin_container_process(container);
+    if (pidfd < 0)
+        return pin_fail(err, PIN_ERROR_INVALID, "container not running");
+    if (syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0) == 0)
+        return true;
+    return errno == ESRCH ? pin_fail(err, PIN_ERROR_INVALID, "process already finished")
+                          : pin_fail_errno(err, "signal the container");
+}
+
+int pin_oci_kill(const struct pin_oci_options *options, char **arguments, size_t count) {
+    return act(options, arguments[0], count > 1 ? arguments[1] : NULL, send_signal);
+}
+
+static bool delete (const struct pin_oci_options *options, struct pin_oci_host *host,
+                    struct pin_container *container, const char *argument, struct pin_error *err) {
+    enum pin_status status = pin_container_status(container, &host->cgroups);
+    (void)argument;
+    if (!options->force && status != PIN_STATUS_STOPPED && status != PIN_STATUS_CREATED)
+        return pin_fail(err, PIN_ERROR_BUSY, "cannot delete container %s that is not stopped: %s",
+                        container->id, pin_status_name(status));
+    return pin_oci_clear(host, container, err);
+}
+
+int pin_oci_delete(const struct pin_oci_options *options, char **arguments, size_t count) {
+    struct pin_oci_host host = PIN_OCI_HOST_NONE;
+    struct pin_container container = PIN_CONTAINER_NONE;
+    struct pin_error err = {0};
+    (void)count;
+    bool found = pin_oci_open_container(options, arguments[0], true, &host, &container, &err);
+    bool ok = found ? delete (options, &host, &container, NULL, &err)
+                    : options->force && err.kind == PIN_ERROR_NOT_FOUND; /* it is gone: what was asked for */
+    pin_container_close(&container);
+    pin_oci_close_host(&host);
+    return ok ? 0 : pin_oci_fail(options, &err);
+}
+
+static bool freeze(const struct pin_oci_options *options, struct pin_oci_host *host,
+                   struct pin_container *container, const char *argument, struct pin_error *err) {
+    enum pin_status status = pin_container_status(container, &host->cgroups);
+    bool stop = argument != NULL;
+    (void)options;
+    if (stop ? status != PIN_STATUS_RUNNING && status != PIN_STATUS_CREATED : status != PIN_STATUS_PAUSED)
+        return pin_fail(err, PIN_ERROR_INVALID, "container not %s: %s", stop ? "running" : "paused",
+                        pin_status_name(status));
+    PIN_CGROUP struct pin_cgroup *group = pin_container_cgroup(container, &host->cgroups, err);
+    if (group == NULL)
+        return pin_is_set(err) ? false
+                               : pin_fail(err, PIN_ERROR_UNSUPPORTED, "the container is in no cgroup");
+    return stop ? pin_cgroup_freeze(group, 10 * PIN_NS_PER_S, err) : pin_cgroup_thaw(group, err);
+}
+
+int pin_oci_pause(const struct pin_oci_options *options, char **arguments, size_t count) {
+    (void)count;
+    return act(options, arguments[0], "", freeze);
+}
+
+int pin_oci_resume(const struct pin_oci_options *options, char **arguments, size_t count) {
+    (void)count;
+    return act(options, arguments[0], NULL, freeze);
+}

@@ -1,0 +1,88 @@
+#include "tools/pinfold-oci/log.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/text.h"
+
+enum { MESSAGE_MOST = 8192 };
+
+static void print_time(char text[40]) {
+    time_t now = time(NULL);
+    struct tm parts;
+    (void)strftime(text, 40, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
+}
+
+static char *format_line(const struct pin_oci_options *options, const char *message) {
+    char now[40], *line = NULL;
+    print_time(now);
+    if (options->log_format == NULL || strcmp(options->log_format, "json") != 0) {
+        if (asprintf(&line, "time=\"%s\" level=error msg=\"%s\"\n", now, message) < 0)
+            return NULL;
+        return line;
+    }
+    json_t *json = json_pack("{s:s, s:s, s:s}", "level", "error", "msg", message, "time", now);
+    PIN_FREE char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
+    json_decref(json);
+    if (text == NULL || asprintf(&line, "%s\n", text) < 0)
+        return NULL;
+    return line;
+}
+
+static void print(const struct pin_oci_options *options, const char *message) {
+    PIN_FREE char *line = format_line(options, message);
+    struct pin_error ignored = {0}; /* there is nobody left to tell */
+    if (line == NULL)
+        return;
+    if (options->log != NULL && options->log[0] != '\0') {
+        PIN_CLOSE int log = open(options->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+        if (log >= 0)
+            (void)pin_write_all(log, line, strlen(line), &ignored);
+        pin_error_clear(&ignored);
+        (void)fprintf(stderr, "%s\n", message);
+        return;
+    }
+    (void)pin_write_all(STDERR_FILENO, line, strlen(line), &ignored);
+}
+
+/* Engines compare the kernel's words in lower case, as Go prints them, and the number's name isn't among
+ * them. */
+static void put(char *message, const struct pin_error *err) {
+    char escaped[1024], pointer[512], hint[512];
+    size_t used = strlen(message);
+    (void)pin_escape(escaped, sizeof(escaped), err->message, strlen(err->message));
+    if (err->os_errno != 0) {
+        const char *why = strerrordesc_np(err->os_errno);
+        char *at = why != NULL ? strstr(escaped, why) : NULL;
+        if (at != NULL)
+            *at = (char)tolower((unsigned char)*at);
+    }
+    (void)pin_escape(pointer, sizeof(pointer), err->pointer, strlen(err->pointer));
+    (void)pin_escape(hint, sizeof(hint), err->hint, strlen(err->hint));
+    (void)snprintf(message + used, MESSAGE_MOST - used, "%s%s%s%s%s%s%s", used > 0 ? "; " : "", escaped,
+                   pointer[0] ? " (" : "", pointer, pointer[0] ? ")" : "", hint[0] ? ", " : "", hint);
+}
+
+int pin_oci_fail(const struct pin_oci_options *options, const struct pin_error *err) {
+    char message[MESSAGE_MOST] = "";
+    put(message, err);
+    print(options, message);
+    return 1;
+}
+
+int pin_oci_fail_findings(const struct pin_oci_options *options, const struct pin_findings *found) {
+    char message[MESSAGE_MOST] = "";
+    for (size_t i = 0; i < found->count; i++)
+        put(message, &found->list[i]);
+    print(options, message);
+    return 1;
+}

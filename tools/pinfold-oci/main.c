@@ -1,0 +1,93 @@
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/close_range.h>
+
+#include "base/names.h"
+#include "tools/pinfold-oci/cli.h"
+#include "tools/pinfold-oci/log.h"
+#include "tools/pinfold-oci/sealed.h"
+
+static const struct pin_oci_verb verbs[] = {
+    {"create",     "ID",                "make a container, which waits for its start", 1, 1,        pin_oci_create     },
+    {"start",      "ID",                "execute what a created container is for",     1, 1,        pin_oci_start      },
+    {"run",        "ID",                "create and start",                            1, 1,        pin_oci_run        },
+    {"exec",       "ID [CMD [ARG…]]", "one more process in a container",             1, SIZE_MAX, pin_oci_exec       },
+    {"kill",       "ID [SIGNAL]",       "send a signal (TERM)",                        1, 2,        pin_oci_kill       },
+    {"delete",     "ID",                "remove a container that has ended",           1, 1,        pin_oci_delete     },
+    {"state",      "ID",                "print the state as JSON",                     1, 1,        pin_oci_state      },
+    {"list",       "",                  "print all containers",                        0, 0,        pin_oci_list       },
+    {"ps",         "ID",                "print the processes of a container",          1, SIZE_MAX, pin_oci_ps         },
+    {"pause",      "ID",                "stop every process of a container",           1, 1,        pin_oci_pause      },
+    {"resume",     "ID",                "let them go on",                              1, 1,        pin_oci_resume     },
+    {"update",     "ID",                "change the limits of a container",            1, 1,        pin_oci_update     },
+    {"events",     "ID",                "print what a container uses",                 1, 1,        pin_oci_events     },
+    {"spec",       "",                  "write a config.json to begin with",           0, 0,        pin_oci_spec       },
+    {"features",   "",                  "print what this runtime can do, as JSON",     0, 0,        pin_oci_features   },
+    {"checkpoint", "ID",                "not offered",                                 0, SIZE_MAX, pin_oci_not_offered},
+    {"restore",    "ID",                "not offered",                                 0, SIZE_MAX, pin_oci_not_offered},
+};
+
+static const struct pin_oci_verb *find_verb(const char *name) {
+    for (size_t i = 0; i < PIN_COUNT(verbs); i++)
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+static bool meets_containers(const char *verb) {
+    return strcmp(verb, "create") == 0 || strcmp(verb, "run") == 0 || strcmp(verb, "exec") == 0;
+}
+
+int pin_oci_not_offered(const struct pin_oci_options *options, char **arguments, size_t count) {
+    struct pin_error err = {0};
+    (void)arguments;
+    (void)count;
+    (void)pin_fail(&err, PIN_ERROR_UNSUPPORTED, "checkpoint and restore are not offered");
+    return pin_oci_fail(options, &err);
+}
+
+static int print_version(void) {
+    (void)printf("pinfold-oci version %s\ncommit: %s\nspec: 1.2.0\n", PIN_VERSION, PIN_VERSION);
+    return 0;
+}
+
+static int run_verb(const struct pin_oci_verb *verb, int argc, char **argv, struct pin_oci_options *options) {
+    struct pin_error err = {0};
+    size_t count = 0;
+    if (!pin_oci_parse_verb(verb, argc, argv, options, &count, &err))
+        return pin_oci_fail(options, &err);
+    if (options->help) {
+        pin_oci_print_help(verbs, PIN_COUNT(verbs), verb);
+        return verb->run == pin_oci_not_offered; /* podman asks so what isn't there */
+    }
+    return verb->run(options, argv, count);
+}
+
+int main(int argc, char **argv) {
+    static struct pin_oci_options options;
+    struct pin_error err = {0};
+    int used = 0;
+    /* what an engine has left open is neither a hook's nor the container's affair */
+    (void)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
+    if (!pin_oci_parse_global(argc - 1, argv + 1, &options, &used, &err))
+        return pin_oci_fail(&options, &err);
+    if (options.version)
+        return print_version();
+    const char *name = argv[1 + used];
+    if (options.help || name == NULL) {
+        pin_oci_print_help(verbs, PIN_COUNT(verbs), NULL);
+        return options.help ? 0 : 1;
+    }
+    const struct pin_oci_verb *verb = find_verb(name);
+    if (verb == NULL) {
+        (void)pin_fail(&err, PIN_ERROR_USAGE, "no help topic for '%.64s'", name);
+        return pin_oci_fail(&options, &err);
+    }
+    if (meets_containers(name))
+        pin_seal_self(argv, environ);
+    return run_verb(verb, argc - 2 - used, argv + 2 + used, &options);
+}

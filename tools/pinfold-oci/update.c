@@ -1,0 +1,110 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/names.h"
+#include "runtime/build/cgroup/oci.h"
+#include "runtime/bundle/bundle_read.h"
+#include "tools/pinfold-oci/common.h"
+#include "tools/pinfold-oci/log.h"
+
+static bool read_resources(const char *path, struct pin_bundle *bundle, struct pin_findings *found) {
+    struct pin_error err = {0};
+    size_t size;
+    PIN_FREE char *text = strcmp(path, "-") == 0
+                              ? pin_read_all(STDIN_FILENO, PIN_BUNDLE_BYTES_MAX, &size, &err)
+                              : pin_read_file_at(AT_FDCWD, path, PIN_BUNDLE_BYTES_MAX, &size, &err);
+    if (text == NULL) {
+        pin_find_error(found, &err);
+        return false;
+    }
+    return pin_bundle_parse_resources(bundle, path, text, size, found);
+}
+
+struct number { /* an option, and where it goes */
+    const char *const *text;
+    int64_t *value;
+    bool *given;
+};
+
+/* 0 leaves it as it is, as in runc. */
+static bool take_numbers(const struct number *numbers, size_t count, struct pin_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        const char *text = *numbers[i].text;
+        char *end;
+        if (text == NULL)
+            continue;
+        errno = 0;
+        long long value = strtoll(text, &end, 10);
+        if (errno != 0 || end == text || *end != '\0')
+            return pin_fail(err, PIN_ERROR_USAGE, "invalid value '%.40s'", text);
+        *numbers[i].value = value;
+        *numbers[i].given = value != 0;
+    }
+    return true;
+}
+
+static bool take_options(const struct pin_oci_options *options, struct pin_bundle_resources *to,
+                         struct pin_error *err) {
+    int64_t shares = 0, period = 0, burst = 0, rt_period = 0, weight = 0;
+    const struct number numbers[] = {
+        {&options->memory,             &to->memory,      &to->has_memory      },
+        {&options->memory_reservation, &to->reservation, &to->has_reservation },
+        {&options->memory_swap,        &to->swap,        &to->has_swap        },
+        {&options->cpu_quota,          &to->cpu_quota,   &to->has_cpu_quota   },
+        {&options->cpu_period,         &period,          &to->has_cpu_period  },
+        {&options->cpu_share,          &shares,          &to->has_cpu_shares  },
+        {&options->cpu_burst,          &burst,           &to->has_cpu_burst   },
+        {&options->cpu_idle,           &to->cpu_idle,    &to->has_cpu_idle    },
+        {&options->cpu_rt_period,      &rt_period,       &to->has_rt_period   },
+        {&options->cpu_rt_runtime,     &to->rt_runtime,  &to->has_rt_runtime  },
+        {&options->pids_limit,         &to->pids,        &to->has_pids        },
+        {&options->blkio_weight,       &weight,          &to->has_blkio_weight},
+    };
+    if (!take_numbers(numbers, PIN_COUNT(numbers), err))
+        return false;
+    to->cpu_period = (uint64_t)period;
+    to->cpu_shares = (uint64_t)shares;
+    to->cpu_burst = (uint64_t)burst;
+    to->rt_period = (uint64_t)rt_period;
+    to->blkio_weight = (uint16_t)weight;
+    to->cpuset_cpus = options->cpuset_cpus;
+    to->cpuset_mems = options->cpuset_mems;
+    return true;
+}
+
+static bool apply(struct pin_oci_host *host, const struct pin_container *container,
+                  const struct pin_bundle_resources *resources, struct pin_error *err) {
+    if (pin_container_status(container, &host->cgroups) == PIN_STATUS_STOPPED)
+        return pin_fail(err, PIN_ERROR_INVALID, "container not running");
+    PIN_CGROUP struct pin_cgroup *group = pin_container_cgroup(container, &host->cgroups, err);
+    if (group == NULL)
+        return pin_is_set(err) ? false
+                               : pin_fail(err, PIN_ERROR_UNSUPPORTED, "the container is in no cgroup");
+    return pin_cgroup_apply_oci(group, resources, err) &&
+           (resources->device_count == 0 ||
+            pin_cgroup_apply_devices(group, resources->devices, resources->device_count, err));
+}
+
+int pin_oci_update(const struct pin_oci_options *options, char **arguments, size_t count) {
+    static struct pin_findings found;
+    struct pin_oci_host host = PIN_OCI_HOST_NONE;
+    struct pin_container container = PIN_CONTAINER_NONE;
+    struct pin_error err = {0};
+    struct pin_bundle *bundle = pin_bundle_new();
+    (void)count;
+    bool ok = pin_oci_open_container(options, arguments[0], true, &host, &container, &err) &&
+              (options->resources != NULL ? read_resources(options->resources, bundle, &found)
+                                          : take_options(options, &bundle->resources, &err)) &&
+              apply(&host, &container, &bundle->resources, &err);
+    pin_bundle_free(bundle);
+    pin_container_close(&container);
+    pin_oci_close_host(&host);
+    if (ok)
+        return 0;
+    return pin_is_set(&err) ? pin_oci_fail(options, &err) : pin_oci_fail_findings(options, &found);
+}
