@@ -17,6 +17,7 @@
 #include "runtime/bundle/bundle_read.h"
 #include "runtime/bundle/resolve.h"
 #include "runtime/state/state_dir.h"
+#include "tools/pinfold/front_image.h"
 
 const char *const pin_front_frames[] = {"none", "fd", "stdout", "stdout-letta", NULL};
 static const uint32_t frames_values[] = {PIN_FRAMES_NONE, PIN_FRAMES_FD, PIN_FRAMES_STDOUT,
@@ -148,14 +149,8 @@ static bool take_request(struct pin_front *front, const struct pin_front_options
     return !pin_found_any(found);
 }
 
-static bool take_rootfs(struct pin_front *front, struct pin_findings *found) {
+static bool take_host_image(struct pin_front *front, struct pin_findings *found) {
     struct pin_error err = {0};
-    const char *image = front->request.image;
-    if (image != NULL && strcmp(image, "host") != 0) {
-        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "--image", "use the image 'host', or --bundle",
-                       "the image '%.60s' can't be run in this version", image);
-        return false;
-    }
     struct pin_rootfs_identity identity = {front->effective->identity.user, front->effective->identity.group,
                                            PIN_DEFAULT_HOSTNAME};
     if (pin_rootfs_host(&front->arena, &identity, &front->rootfs, &err))
@@ -177,12 +172,15 @@ static bool admit_bundle(struct pin_front *front, const struct pin_front_options
 }
 
 static bool resolve_request(struct pin_front *front, struct pin_findings *found) {
+    bool host = !pin_front_has_image(front);
+    if (!host && !pin_front_take_image(front, found))
+        return false;
     if (front->request.arg_count == 0) {
         (void)pin_find(found, PIN_ERROR_USAGE, "", "write it after --", "there is no command to run");
         return false;
     }
     front->effective = pin_request_narrow(front->ceiling, &front->request, found);
-    if (front->effective == NULL || !take_rootfs(front, found))
+    if (front->effective == NULL || (host && !take_host_image(front, found)))
         return false;
     front->bundle = pin_resolve(front->effective, &front->request, &front->rootfs, found);
     return front->bundle != NULL;
@@ -239,4 +237,5 @@ void pin_front_free(struct pin_front *front) {
     pin_policy_free(front->ceiling);
     pin_arena_free(&front->arena);
     pin_close_fd(&front->state_dir);
+    pin_close_fd(&front->image_hold);
 }

@@ -63,6 +63,7 @@ struct pin_front { /* PIN_FRONT_NONE at first */
     struct pin_policy *ceiling, *effective;
     struct pin_request request;
     struct pin_rootfs rootfs;
+    int image_hold; /* as long as it is open, the image stays in the store; -1: the host image */
     struct pin_bundle *bundle;
     struct pin_host host;
     struct pin_cgroup_facts cgroups;
@@ -70,7 +71,7 @@ struct pin_front { /* PIN_FRONT_NONE at first */
     struct pin_plan *plan;
 };
 
-#define PIN_FRONT_NONE ((struct pin_front){.state_dir = -1})
+#define PIN_FRONT_NONE ((struct pin_front){.state_dir = -1, .image_hold = -1})
 
 /* The bundle of a command line; `args` ends with NULL and may be empty where a bundle brings its own. */
 bool pin_front_bundle(struct pin_front *front, const struct pin_front_options *options, char **args,
