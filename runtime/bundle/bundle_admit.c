@@ -189,10 +189,9 @@ static bool fill(struct pin_bundle *bundle, const struct pin_policy *effective,
     pin_fill_grants(bundle, effective);
     pin_fill_masks(bundle);
     pin_fill_landlock(bundle, effective);
-    if (!bundle->root.read_only && !ext->root_overlay.enabled) {
-        ext->root_overlay.enabled = true;
+    ext->root_overlay.enabled = !bundle->root.read_only;
+    if (ext->root_overlay.enabled && ext->root_overlay.size_bytes == 0)
         ext->root_overlay.size_bytes = effective->filesystem.root_size_bytes;
-    }
     bundle->process.has_capabilities = true; /* a bundle that names none has none */
     bundle->namespaces[PIN_NS_TIME].present = true;
     if (!ext->present && !request->has_frames)

@@ -107,7 +107,7 @@ void pin_plan_root(struct pin_plan *plan, struct pin_findings *found) {
     }
     if (path[0] != '/')
         path = pin_arena_printf(&plan->arena, "%s/%s", bundle->directory, path);
-    if (bundle->ext.root_overlay.enabled && !plan->engine.direct) {
+    if (!bundle->root.read_only && bundle->ext.root_overlay.enabled && !plan->engine.direct) {
         pin_plan_directory_overlay(plan, path);
         return;
     }

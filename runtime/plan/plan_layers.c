@@ -18,9 +18,9 @@ static void add_layer(struct pin_plan *plan, const char *path) {
 static void set_upper(struct pin_plan *plan) {
     const struct pin_bundle *bundle = plan->bundle;
     plan->root = PIN_ROOT_FROM_LAYERS;
-    plan->root_read_only = !bundle->ext.root_overlay.enabled;
-    plan->upper_bytes =
-        bundle->ext.root_overlay.enabled ? bundle->ext.root_overlay.size_bytes : MOUNT_POINTS_BYTES;
+    bool writable = !bundle->root.read_only && bundle->ext.root_overlay.enabled;
+    plan->root_read_only = !writable;
+    plan->upper_bytes = writable ? bundle->ext.root_overlay.size_bytes : MOUNT_POINTS_BYTES;
 }
 
 void pin_plan_layers(struct pin_plan *plan, struct pin_findings *found) {
