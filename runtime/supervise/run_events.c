@@ -156,12 +156,19 @@ static void on_signals(void *self, unsigned events) {
     }
 }
 
+/* By nohup(1), or by a shell for what runs in its background: that is to go on. */
+static bool is_ignored(int number) {
+    struct sigaction now;
+    return sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 static bool take_signals(struct run *run, struct pin_error *err) {
     static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
     sigset_t signals, blocked;
     (void)sigemptyset(&signals);
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
-        (void)sigaddset(&signals, wanted[i]);
+        if (wanted[i] == SIGWINCH || !is_ignored(wanted[i]))
+            (void)sigaddset(&signals, wanted[i]);
     blocked = signals;
     (void)sigaddset(&blocked, SIGPIPE); /* EPIPE says it to the one whom it concerns */
     if (sigprocmask(SIG_BLOCK, &blocked, &run->mask_before) < 0)

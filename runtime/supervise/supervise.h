@@ -7,7 +7,8 @@
  * counters) and never by what was printed. All times on CLOCK_MONOTONIC.
  *
  * One thread. While it runs, INT, TERM, HUP, QUIT and WINCH are blocked in the calling thread and read by the
- * loop; before and after, they act as the caller has them. SIGPIPE should be ignored by the caller.
+ * loop, but for those that the caller ignores; before and after, they act as the caller has them. SIGPIPE
+ * should be ignored by the caller.
  */
 #pragma once
 
