@@ -15,6 +15,7 @@
 #include "runtime/build/channel.h"
 #include "runtime/build/hooks.h"
 #include "runtime/bundle/bundle_read.h"
+#include "runtime/oci/settle.h"
 #include "runtime/oci/start_socket.h"
 #include "tools/pinfold-oci/common.h"
 #include "tools/pinfold-oci/log.h"
@@ -123,6 +124,7 @@ static bool read_bundle(struct creation *creation, struct pin_findings *found) {
     creation->bundle = pin_bundle_read(asked, found);
     if (creation->bundle == NULL)
         return false;
+    pin_oci_settle_filter(&creation->bundle->seccomp);
     pin_oci_fill_request(creation->options, &request);
     creation->plan = pin_plan_make_for_engine(creation->bundle, &creation->host.host, &request, found);
     return creation->plan != NULL;

@@ -14,6 +14,7 @@
 #include "policy/policy.h"
 #include "runtime/build/channel.h"
 #include "runtime/bundle/bundle_read.h"
+#include "runtime/oci/settle.h"
 #include "runtime/oci/start_socket.h"
 #include "tools/pinfold-oci/common.h"
 #include "tools/pinfold-oci/log.h"
@@ -198,6 +199,7 @@ static bool plan(struct execution *self, char **command, size_t count, struct pi
         pin_find_error(found, &err);
         return false;
     }
+    pin_oci_settle_filter(&self->bundle->seccomp);
     pin_oci_fill_request(self->options, &request);
     request.joins_container = true;
     self->plan = pin_plan_make_for_engine(self->bundle, &self->host.host, &request, found);
