@@ -1,0 +1,241 @@
+#include "tools/pinfold/one_shot.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "runtime/bundle/bundle_write.h"
+#include "tools/pinfold/lease.h"
+#include "tools/pinfold/workspace.h"
+
+static bool kill_group(void *self) {
+    struct pin_error err = {0};
+    return pin_cgroup_kill(self, &err);
+}
+
+static bool read_usage(void *self, struct pin_usage *usage) {
+    struct pin_error err = {0};
+    struct pin_cgroup_usage now;
+    if (!pin_cgroup_usage_read(self, &now, &err))
+        return false;
+    usage->cpu_ns = now.cpu_ns;
+    usage->memory_peak_bytes = now.memory_peak_bytes;
+    usage->pids_peak = now.pids_peak;
+    usage->oom_kills = now.oom_kills;
+    return true;
+}
+
+static bool has_run_out_of_memory(void *self) {
+    struct pin_error err = {0};
+    bool happened = false;
+    return pin_cgroup_oom_happened(self, &happened, &err) && happened;
+}
+
+static bool watch_cgroup(struct pin_one_shot *run, struct pin_cgroup_ops *ops, struct pin_error *err) {
+    short events = 0;
+    *ops = (struct pin_cgroup_ops){.oom_event_fd = -1};
+    if (run->sandbox.cgroup == NULL)
+        return true;
+    ops->self = run->sandbox.cgroup;
+    ops->kill = kill_group;
+    ops->usage = read_usage;
+    if (run->front.plan->limits.memory_bytes == PIN_UNLIMITED ||
+        (run->sandbox.missing & (1u << PIN_PROTECT_MEMORY)) != 0)
+        return true;
+    ops->oom_event_fd = pin_cgroup_oom_fd(run->sandbox.cgroup, &events, err);
+    ops->oom_events = (unsigned)events;
+    ops->oom_happened = has_run_out_of_memory;
+    return ops->oom_event_fd >= 0;
+}
+
+static void set_limits(const struct pin_bundle_ext *ext, struct pin_limits *limits) {
+    *limits = (struct pin_limits){
+        .wall_time_ns = ext->wall_time_ns,
+        .cpu_time_ns = ext->cpu_time_ns,
+        .grace_ns = ext->grace_ns,
+        .stdout_bytes = ext->stdout_bytes,
+        .stderr_bytes = ext->stderr_bytes,
+        .frame_bytes = ext->frame_bytes,
+        .on_output_cap = ext->on_output_cap,
+    };
+}
+
+/* The bundle's lists are counted; the kernel's end with NULL. */
+static const char *const *ended(struct pin_one_shot *run, const char *const *items, size_t count) {
+    const char **list = pin_arena_array(&run->front.arena, count + 1, sizeof(*list));
+    for (size_t i = 0; i < count; i++)
+        list[i] = items[i];
+    return list;
+}
+
+static int egress_fd(void *self) {
+    const struct pin_one_shot *run = self;
+    return pin_egress_session_fd(&run->egress);
+}
+
+/* Bytes that leave without a record are worse than a run that ends early. */
+static void record_egress(struct pin_one_shot *run, const json_t *event) {
+    if (!pin_run_audit_egress(&run->audit, event))
+        (void)syscall(SYS_pidfd_send_signal, run->sandbox.pidfd, SIGKILL, NULL, 0);
+}
+
+static bool next_egress(void *self, json_t **object) {
+    struct pin_one_shot *run = self;
+    struct pin_egress_event event;
+    if (!pin_egress_session_next(&run->egress, &event))
+        return false;
+    if (object == NULL && !run->audit.egress)
+        return true;
+    json_t *json = pin_egress_event_json(&event, &run->egress.rules);
+    record_egress(run, json);
+    if (object != NULL)
+        *object = json;
+    else
+        json_decref(json);
+    return true;
+}
+
+static void end_egress(void *self) {
+    struct pin_one_shot *run = self;
+    pin_egress_session_end(&run->egress);
+}
+
+static bool start_egress(struct pin_one_shot *run, struct pin_egress_ops *ops, struct pin_error *err) {
+    const struct pin_bundle_ext *ext = &run->front.bundle->ext;
+    const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
+    struct pin_egress_rules rules = {ext->egress, ext->egress_deny, ext->egress_count,
+                                     ext->egress_deny_count};
+    *ops = (struct pin_egress_ops){.self = run};
+    if (!run->front.plan->egress)
+        return true;
+    *ops = (struct pin_egress_ops){run, egress_fd, next_egress, end_egress};
+    return pin_egress_session_start(&run->egress, libexec != NULL ? libexec : PIN_LIBEXEC, &rules,
+                                    &run->sandbox.egress, err);
+}
+
+static void count_egress(struct pin_one_shot *run) {
+    const struct pin_egress_usage *usage = &run->egress.usage;
+    run->result.usage.egress.allowed = usage->allowed;
+    run->result.usage.egress.denied = usage->denied;
+    run->result.usage.egress.bytes_out = usage->bytes_out;
+    run->result.usage.egress.bytes_in = usage->bytes_in;
+}
+
+static bool supervise(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
+                      uint64_t started_ns, struct pin_error *err) {
+    const struct pin_bundle *bundle = run->front.bundle;
+    run->stream = (struct pin_stream){.fd = STDOUT_FILENO, .started_ns = started_ns};
+    struct pin_supervision supervision = {
+        .init_pid = run->sandbox.init,
+        .init_pidfd = run->sandbox.pidfd,
+        .control = run->sandbox.control,
+        .argv = ended(run, bundle->process.args, bundle->process.arg_count),
+        .envp = ended(run, bundle->process.env, bundle->process.env_count),
+        .cwd = bundle->process.cwd,
+        .umask = bundle->process.has_umask ? bundle->process.umask : 0022,
+        .stdin_fd = settings->input,
+        .has_owner = run->front.plan->ranged,
+        .owner_uid = pin_slot_id_base(run->slot.number) + bundle->process.uid,
+        .owner_gid = pin_slot_id_base(run->slot.number) + bundle->process.gid,
+        .output = settings->output,
+        .stdout_fd = STDOUT_FILENO,
+        .stderr_fd = STDERR_FILENO,
+        .stream = &run->stream,
+        .tty = settings->tty,
+        .terminal_fd = settings->tty && isatty(STDIN_FILENO) ? STDIN_FILENO : -1,
+        .frames = bundle->ext.frames,
+        .started_ns = started_ns,
+        .io = settings->io,
+    };
+    set_limits(&bundle->ext, &supervision.limits);
+    if (!watch_cgroup(run, &supervision.cgroup, err) || !start_egress(run, &supervision.egress, err))
+        return false;
+    bool ok = pin_supervise(&supervision, &run->result, err);
+    run->sandbox.init = 0; /* dead and reaped, either way */
+    count_egress(run);
+    if (ok && run->sandbox.changes >= 0)
+        run->result.changes =
+            pin_workspace_finish(bundle, &run->sandbox, run->front.state_dir, run->name, err);
+    return ok && !pin_is_set(err);
+}
+
+static bool build_and_supervise(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
+                                struct pin_error *err) {
+    uint64_t started_ns = pin_now_ns();
+    struct pin_build_input input = {run->front.plan, &run->front.cgroups, &run->slot, NULL};
+    return pin_lease_take(run->front.state_dir, &run->front.cgroups, &run->slot, err) &&
+           pin_build(&input, &run->sandbox, err) && supervise(run, settings, started_ns, err);
+}
+
+/* The fingerprint is for results alone: a plain run doesn't compute it. */
+static bool name_run(struct pin_one_shot *run, bool with_fingerprint, struct pin_error *err) {
+    uint8_t random[8];
+    uint8_t digest[PIN_SHA256_SIZE];
+    uint64_t number = 0;
+    if (getrandom(random, sizeof(random), 0) == (ssize_t)sizeof(random))
+        memcpy(&number, random, sizeof(number));
+    (void)snprintf(run->name, sizeof(run->name), "run-%016" PRIx64, number);
+    if (!with_fingerprint)
+        return true;
+    if (!pin_bundle_fingerprint(run->front.bundle, digest, err))
+        return false;
+    (void)pin_digest_print(run->fingerprint, digest);
+    return true;
+}
+
+/* Facts that only the front door knows. */
+static void complete_result(struct pin_one_shot *run) {
+    const struct pin_bundle_ext *ext = &run->front.bundle->ext;
+    struct pin_result *result = &run->result;
+    for (int i = 0; i < PIN_PROTECT_COUNT; i++)
+        if (run->sandbox.missing & (1u << i))
+            run->missing[result->missing_count++] = pin_protection_name((enum pin_protection)i);
+    if (run->egress.lost)
+        run->missing[result->missing_count++] =
+            "egress"; /* the broker has died, and the network was closed since */
+    result->missing = run->missing;
+    result->sandbox = run->name;
+    result->fingerprint = run->fingerprint;
+    result->labels = json_object();
+    for (size_t i = 0; i < ext->label_count; i++)
+        json_object_set_new(result->labels, ext->labels[i].key, json_string(ext->labels[i].value));
+}
+
+/* What can't be cleared now is taken up by the next command's sweep: the slot stays claimed until then. */
+static void clear(struct pin_one_shot *run) {
+    struct pin_error err = {0};
+    bool gone = pin_sandbox_destroy(&run->sandbox, &err);
+    if (run->slot.lock_fd >= 0 && gone)
+        (void)pin_slot_release(&run->slot, &err);
+    pin_egress_session_free(&run->egress);
+    pin_slot_close(&run->slot);
+}
+
+bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
+                      struct pin_error *err) {
+    const struct pin_bundle *bundle = run->front.bundle;
+    bool named = settings->fingerprint || pin_run_audit_wanted(bundle);
+    bool ok =
+        name_run(run, named, err) &&
+        pin_run_audit_start(&run->audit, bundle, run->name, run->fingerprint, settings->audit_sync, err) &&
+        build_and_supervise(run, settings, err);
+    uint32_t missing = run->sandbox.missing;
+    clear(run);
+    run->sandbox.missing = missing;
+    if (ok)
+        complete_result(run);
+    if (!pin_run_audit_end(&run->audit, &run->result, err) && ok)
+        run->missing[run->result.missing_count++] = "audit"; /* the run has happened: its result is given */
+    return ok;
+}
+
+void pin_one_shot_free(struct pin_one_shot *run) {
+    pin_run_audit_close(&run->audit);
+    pin_result_free(&run->result);
+    pin_front_free(&run->front);
+}

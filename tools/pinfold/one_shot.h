@@ -1,0 +1,53 @@
+/* one_shot.h: a sandbox for one command: built, supervised, cleared away, recorded; and its result.
+ *
+ * The caller has made the plan with front.h (pin_front_bundle, pin_front_plan) in `front`. There is one way
+ * to build a sandbox and to collect its output, and whoever runs something once comes through here. Nothing
+ * is printed, but for what pass-through and a stream hand on.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/findings.h"
+#include "runtime/build/build.h"
+#include "runtime/egress/session.h"
+#include "runtime/state/slots.h"
+#include "runtime/supervise/supervise.h"
+#include "tools/pinfold/front.h"
+#include "tools/pinfold/run_audit.h"
+
+enum { PIN_ONE_SHOT_MISSING_MAX = PIN_PROTECT_COUNT + 2 }; /* every protection, the broker, the log */
+
+struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
+    struct pin_front front;
+    struct pin_slot slot;
+    struct pin_sandbox sandbox;
+    struct pin_egress_session egress;
+    struct pin_result result;
+    struct pin_run_audit audit; /* its `fault`, where one is set, is the caller's to report */
+    struct pin_stream stream;
+    const char *missing[PIN_ONE_SHOT_MISSING_MAX];
+    char name[32];
+    char fingerprint[PIN_DIGEST_TEXT];
+};
+
+/* clang-format off */
+#define PIN_ONE_SHOT_NONE                                                                                    \
+    ((struct pin_one_shot){.front = PIN_FRONT_NONE, .slot = PIN_SLOT_NONE, .sandbox = PIN_SANDBOX_NONE,      \
+                           .egress = PIN_EGRESS_SESSION_NONE, .audit = PIN_RUN_AUDIT_NONE})
+/* clang-format on */
+
+struct pin_one_shot_settings {
+    enum pin_output output;
+    int input; /* what the command reads; borrowed; -1: nothing */
+    bool tty;
+    bool fingerprint; /* the result has one */
+    bool audit_sync;
+    enum pin_io io;
+};
+
+/* True with a complete result. False with an error where the run came to nothing. The sandbox is gone either
+ * way, and the end recorded. */
+bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
+                      struct pin_error *err);
+void pin_one_shot_free(struct pin_one_shot *run);
