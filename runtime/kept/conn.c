@@ -1,0 +1,213 @@
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "runtime/kept/parts.h"
+
+#define MESSAGES_A_TURN 16 /* then it is somebody else's turn */
+
+static void close_fds(struct conn *conn) {
+    for (size_t i = 0; i < conn->fd_count; i++)
+        (void)close(conn->fds[i]);
+    conn->fd_count = 0;
+}
+
+void pin_conn_free(struct conn *conn) {
+    pin_source_remove(&conn->source);
+    pin_sink_free(conn->sink);
+    pin_wire_free(&conn->in);
+    close_fds(conn);
+    pin_close_fd(&conn->fd);
+    free(conn);
+}
+
+/* What it has started ends with it, unless it said otherwise. */
+void pin_conn_close(struct conn *conn) {
+    struct pin_kept *kept = conn->kept;
+    if (conn->closed)
+        return;
+    conn->closed = true;
+    pin_source_remove(&conn->source);
+    for (struct exec *exec = kept->execs; exec != NULL; exec = exec->next) {
+        if (exec->conn != conn)
+            continue;
+        exec->conn = NULL;
+        if (!exec->request.detach)
+            pin_exec_kill(exec);
+    }
+    size_t left = 0;
+    for (size_t i = 0; i < kept->wait_count; i++)
+        if (kept->waits[i].conn != conn)
+            kept->waits[left++] = kept->waits[i];
+    kept->wait_count = left;
+}
+
+/* Whoever doesn't read its replies isn't heard: what is kept for it is one reply to each of its requests. */
+static void on_drained(void *self) {
+    struct conn *conn = self;
+    if (conn->source != NULL)
+        pin_source_resume(conn->source);
+}
+
+static void on_broken(void *self, int error) {
+    (void)error;
+    pin_conn_close(self);
+}
+
+void pin_conn_send(struct conn *conn, json_t *json) {
+    size_t size = 0;
+    PIN_FREE uint8_t *bytes = pin_wire_print(json, &size);
+    if (conn->closed)
+        return;
+    if (bytes == NULL) {
+        pin_conn_close(conn);
+        return;
+    }
+    pin_sink_write(conn->sink, bytes, size);
+    if (pin_sink_is_full(conn->sink) && conn->source != NULL)
+        pin_source_pause(conn->source);
+}
+
+/* With a descriptor: it goes with the first byte, at once or not at all. */
+void pin_conn_send_fd(struct conn *conn, json_t *json, int fd) {
+    size_t size = 0;
+    PIN_FREE uint8_t *bytes = pin_wire_print(json, &size);
+    struct iovec first = {bytes, 1};
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &first,
+                             .msg_iovlen = 1,
+                             .msg_control = control.room,
+                             .msg_controllen = sizeof(control.room)};
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(rights), &fd, sizeof(int));
+    if (conn->closed)
+        return;
+    if (bytes == NULL || pin_sink_is_full(conn->sink) ||
+        sendmsg(conn->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) != 1) {
+        pin_conn_close(conn);
+        return;
+    }
+    pin_sink_write(conn->sink, bytes + 1, size - 1);
+}
+
+void pin_conn_fail(struct conn *conn, uint64_t request_id, const struct pin_error *err) {
+    json_t *reply = pin_error_json(err);
+    (void)json_object_set_new(reply, "id", json_integer((json_int_t)request_id));
+    pin_conn_send(conn, reply);
+}
+
+static bool take_descriptors(struct conn *conn, struct msghdr *message) {
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+            if (conn->fd_count < CONN_FDS_MAX)
+                conn->fds[conn->fd_count++] = fd;
+            else
+                (void)close(fd);
+        }
+    }
+    return (message->msg_flags & MSG_CTRUNC) == 0;
+}
+
+/* What the socket has of one message; false when there is nothing more now. */
+static bool receive(struct conn *conn) {
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(CONN_FDS_MAX * sizeof(int))];
+    } control;
+    size_t room = 0;
+    struct pin_error err = {0};
+    uint8_t *to = pin_wire_room(&conn->in, &room);
+    struct iovec part = {to, room};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.room,
+                             .msg_controllen = sizeof(control.room)};
+    ssize_t got = to == NULL ? 0 : recvmsg(conn->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (got <= 0 || !take_descriptors(conn, &message)) {
+        pin_conn_close(conn);
+        return false;
+    }
+    if (pin_wire_put(&conn->in, (size_t)got, &err))
+        return true;
+    pin_conn_fail(conn, 0, &err); /* where the next message begins can't be told any more */
+    pin_conn_close(conn);
+    return false;
+}
+
+static void serve(struct conn *conn, const char *text, size_t size) {
+    struct pin_kept_request request;
+    struct pin_error err = {0};
+    if (pin_kept_request_parse(text, size, &request, &err))
+        pin_verbs_serve(conn, &request);
+    else
+        pin_conn_fail(conn, request.id, &err);
+    pin_kept_request_free(&request);
+    close_fds(conn); /* those that nobody has taken */
+}
+
+static void on_input(void *self, unsigned events) {
+    struct conn *conn = self;
+    const char *text;
+    size_t size;
+    (void)events;
+    for (int i = 0; i < MESSAGES_A_TURN && !conn->closed && !pin_sink_is_full(conn->sink); i++) {
+        while (!pin_wire_is_whole(&conn->in, &text, &size))
+            if (!receive(conn))
+                return;
+        serve(conn, text, size);
+        pin_wire_next(&conn->in);
+    }
+}
+
+/* The directory lets nobody else in; this is for a socket that was handed on. */
+static bool is_ours(int fd) {
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
+static bool open_conn(struct conn *conn, struct pin_kept *kept) {
+    struct pin_error err = {0};
+    const struct pin_sink_events events = {conn, on_drained, on_broken};
+    conn->sink = pin_sink_new(kept->loop, conn->fd, false, &events, &err);
+    conn->source =
+        conn->sink == NULL ? NULL : pin_loop_watch(kept->loop, conn->fd, POLLIN, on_input, conn, &err);
+    return conn->source != NULL;
+}
+
+void pin_conn_accept(struct pin_kept *kept) {
+    PIN_CLOSE int fd = accept4(kept->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 || kept->conn_count >= CONNS_MAX || !is_ours(fd))
+        return;
+    struct conn *conn = calloc(1, sizeof(*conn));
+    if (conn == NULL)
+        return;
+    conn->kept = kept;
+    conn->in.limit = PIN_WIRE_REQUEST_MAX;
+    conn->fd = pin_steal_fd(&fd);
+    if (!open_conn(conn, kept)) {
+        pin_conn_free(conn);
+        return;
+    }
+    conn->next = kept->conns;
+    kept->conns = conn;
+    kept->conn_count++;
+}

@@ -1,0 +1,436 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/units.h"
+#include "runtime/build/cgroup/leaf.h"
+#include "runtime/kept/parts.h"
+
+#define FIRST_TICK_NS (PIN_NS_PER_MS / 2)
+#define LAST_TICK_NS (20 * PIN_NS_PER_MS)
+
+static uint64_t later(uint64_t from_ns, uint64_t delay_ns) {
+    uint64_t sum;
+    return __builtin_add_overflow(from_ns, delay_ns, &sum) ? UINT64_MAX : sum;
+}
+
+struct exec *pin_exec_find(struct pin_kept *kept, uint64_t id) {
+    for (struct exec *exec = kept->execs; exec != NULL; exec = exec->next)
+        if (exec->id == id && exec->state != EXEC_DONE)
+            return exec;
+    return NULL;
+}
+
+void pin_exec_free(struct exec *exec) {
+    struct pin_error err = {0};
+    struct pin_timer **timers[] = {&exec->wall, &exec->grace, &exec->tick};
+    for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
+        pin_timer_cancel(timers[i]);
+    pin_exec_close_io(exec);
+    if (exec->leaf != NULL)
+        (void)pin_cgroup_remove(exec->leaf, 0, &err); /* or with the sandbox's */
+    pin_cgroup_free(exec->leaf);
+    pin_kept_request_free(&exec->request);
+    pin_result_free(&exec->result);
+    free(exec);
+}
+
+/* The tree of this command and nothing else. Without a cgroup of its own only its process group is known. */
+void pin_exec_kill(struct exec *exec) {
+    struct pin_error err = {0};
+    if (exec->state == EXEC_QUEUED)
+        exec->state = EXEC_DONE;
+    if (exec->state == EXEC_DONE)
+        return;
+    if (exec->leaf == NULL)
+        (void)pin_link_signal(&exec->kept->link, exec->id, SIGKILL, &err);
+    else if (!pin_cgroup_kill(exec->leaf, &err))
+        pin_kept_fail(exec->kept, &err);
+}
+
+bool pin_exec_signal(struct exec *exec, int number, struct pin_error *err) {
+    if (exec->state != EXEC_RUNNING)
+        return true; /* it isn't there yet, or no more */
+    bool ok = pin_link_signal(&exec->kept->link, exec->id, number, err);
+    pin_kept_flush_link(exec->kept);
+    return ok;
+}
+
+static void on_grace_over(void *self) {
+    struct exec *exec = self;
+    exec->grace = NULL;
+    pin_exec_kill(exec);
+}
+
+void pin_exec_terminate(struct exec *exec, enum pin_status reason) {
+    struct pin_error err = {0};
+    uint64_t grace_ns = exec->kept->given->limits.grace_ns;
+    if (!exec->has_reason) {
+        exec->has_reason = true;
+        exec->reason = reason;
+    }
+    if (!pin_exec_signal(exec, SIGTERM, &err) || !pin_exec_signal(exec, SIGCONT, &err) || grace_ns == 0) {
+        pin_exec_kill(exec);
+        return;
+    }
+    if (exec->grace == NULL)
+        exec->grace = pin_loop_at(exec->kept->loop, later(pin_now_ns(), grace_ns), on_grace_over, exec, &err);
+    if (exec->grace == NULL)
+        pin_exec_kill(exec);
+}
+
+static void on_wall_time(void *self) {
+    struct exec *exec = self;
+    exec->wall = NULL;
+    pin_exec_terminate(exec, PIN_STATUS_TIMEOUT);
+}
+
+static void on_tick(void *self) {
+    struct exec *exec = self;
+    exec->tick = NULL;
+    exec->tick_over = true;
+}
+
+static void set_tick(struct exec *exec) {
+    struct pin_error err = {0};
+    if (exec->tick != NULL)
+        return;
+    exec->tick_over = false;
+    exec->tick = pin_loop_at(exec->kept->loop, pin_now_ns() + exec->tick_ns, on_tick, exec, &err);
+    exec->tick_ns = exec->tick_ns * 2 > LAST_TICK_NS ? LAST_TICK_NS : exec->tick_ns * 2;
+    if (exec->tick == NULL)
+        pin_kept_fail(exec->kept, &err);
+}
+
+/* Never read again as what it was: the next one begins anew. */
+static void rewind_ticks(struct exec *exec) {
+    pin_timer_cancel(&exec->tick);
+    exec->tick_over = false;
+    exec->tick_ns = FIRST_TICK_NS;
+}
+
+static void log_start(const struct exec *exec) {
+    json_t *args = json_array(), *whole;
+    for (size_t i = 0; i < exec->request.arg_count; i++)
+        (void)json_array_append_new(args, json_string(exec->request.args[i]));
+    whole = json_pack("{s:o}", "args", args);
+    PIN_FREE char *text = whole == NULL ? NULL : json_dumps(whole, JSON_COMPACT);
+    json_decref(whole);
+    if (text != NULL)
+        (void)pin_log_write(&exec->kept->log, PIN_LOG_START, exec->id, text,
+                            strlen(text) < PIN_LOG_PAYLOAD_MAX ? strlen(text) : 0);
+}
+
+static void log_end(const struct exec *exec) {
+    char text[128];
+    int size = snprintf(text, sizeof(text), "{\"status\":\"%s\",\"exit_code\":%d,\"signal\":%d}",
+                        pin_status_name(exec->result.status), exec->result.exit_code, exec->result.signal);
+    (void)pin_log_write(&exec->kept->log, PIN_LOG_END, exec->id, text, (size_t)size);
+}
+
+static void describe(struct exec *exec) {
+    const struct pin_kept_given *given = exec->kept->given;
+    struct pin_result *result = &exec->result;
+    result->sandbox = given->name;
+    result->fingerprint = given->fingerprint;
+    result->missing = given->missing;
+    result->missing_count = given->missing_count;
+    result->labels = json_incref(json_object_get(given->facts, "labels"));
+    result->usage.wall_ns = pin_now_ns() - exec->started_ns;
+}
+
+/* Told to whoever waits, kept for whoever asks later. */
+static void finish(struct exec *exec) {
+    struct pin_kept *kept = exec->kept;
+    struct pin_error err = {0};
+    describe(exec);
+    log_end(exec);
+    kept->ended[exec->id % ENDS_KEPT] =
+        (struct ended){exec->id, exec->result.status, exec->result.exit_code, exec->result.signal};
+    if (exec->request.output == PIN_OUTPUT_STREAM && exec->sinks[0] != NULL)
+        (void)pin_stream_exit(&exec->stream, &exec->result, &err);
+    json_t *result = exec->request.output == PIN_OUTPUT_CAPTURE ? pin_result_json(&exec->result)
+                                                                : pin_result_json_end(&exec->result);
+    pin_verbs_wake(kept, exec->id, result);
+    if (exec->conn != NULL && !exec->request.detach)
+        pin_conn_send(exec->conn, json_pack("{s:I, s:I, s:O}", "id", (json_int_t)exec->request_id, "exec",
+                                            (json_int_t)exec->id, "result", result));
+    json_decref(result);
+    exec->state = EXEC_DONE;
+    pin_kept_touch(kept);
+}
+
+/* Nothing ran: refused, not found, not executable. */
+static void finish_unstarted(struct exec *exec, const struct pin_error *err) {
+    exec->result.error = *err;
+    exec->result.status = PIN_STATUS_REFUSED;
+    exec->result.exit_code = PIN_EXIT_REFUSED;
+    if (err->kind == PIN_ERROR_NOT_FOUND || err->kind == PIN_ERROR_NOT_EXECUTABLE) {
+        exec->result.status = PIN_STATUS_ERROR;
+        exec->result.exit_code =
+            err->kind == PIN_ERROR_NOT_FOUND ? PIN_EXIT_NOT_FOUND : PIN_EXIT_NOT_EXECUTABLE;
+    }
+    finish(exec);
+}
+
+static void take_fds(struct exec *exec, struct conn *conn) {
+    const bool wanted[CONN_FDS_MAX] = {exec->request.input, exec->request.out, exec->request.err};
+    size_t at = 0;
+    for (int i = 0; i < CONN_FDS_MAX; i++)
+        exec->fds[i] = wanted[i] ? conn->fds[at++] : -1;
+    conn->fd_count = 0;
+}
+
+static bool check(const struct conn *conn, const struct pin_kept_request *request, struct pin_error *err) {
+    const struct pin_kept *kept = conn->kept;
+    const struct pin_kept_given *given = kept->given;
+    size_t wanted = (size_t)request->input + request->out + request->err;
+    if (wanted != conn->fd_count)
+        return pin_fail(err, PIN_ERROR_INVALID, "%zu descriptors came, and %zu are asked for", conn->fd_count,
+                        wanted);
+    if (kept->ending)
+        return pin_fail(err, PIN_ERROR_BUSY, "the sandbox is ending");
+    if (kept->paused) {
+        (void)pin_fail(err, PIN_ERROR_BUSY, "the sandbox is paused");
+        return pin_hint(err, "'pinfold resume %s' lets it go on", given->name);
+    }
+    if (kept->exec_count >= EXECS_MAX)
+        return pin_fail(err, PIN_ERROR_EXHAUSTED, "%d commands run in this sandbox already", EXECS_MAX);
+    if (request->tty && !given->tty)
+        return pin_fail(err, PIN_ERROR_REFUSED, "the policy grants no terminal");
+    if (request->has_timeout && given->limits.wall_time_ns != PIN_UNLIMITED &&
+        request->timeout_ms > given->limits.wall_time_ns / PIN_NS_PER_MS)
+        return pin_fail(err, PIN_ERROR_REFUSED, "the policy grants a command %llu ms at most",
+                        (unsigned long long)(given->limits.wall_time_ns / PIN_NS_PER_MS));
+    for (size_t i = 0; i < request->env_count; i++)
+        if (!given->may_set(given->self, request->env[i]))
+            return pin_fail(err, PIN_ERROR_REFUSED, "the policy refuses the variable '%.*s'",
+                            (int)strcspn(request->env[i], "="), request->env[i]);
+    return true;
+}
+
+static void append(struct pin_kept *kept, struct exec *exec) {
+    struct exec **end = &kept->execs;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = exec;
+    kept->exec_count++;
+}
+
+/* Takes the request over. */
+void pin_exec_new(struct conn *conn, struct pin_kept_request *request) {
+    struct pin_kept *kept = conn->kept;
+    struct pin_error err = {0};
+    struct exec *exec = NULL;
+    if (check(conn, request, &err) && (exec = calloc(1, sizeof(*exec))) == NULL)
+        (void)pin_fail_errno(&err, "make room for a command");
+    if (exec == NULL) {
+        pin_conn_fail(conn, request->id, &err);
+        return;
+    }
+    exec->kept = kept;
+    exec->id = ++kept->last_exec;
+    exec->request_id = request->id;
+    exec->conn = conn;
+    exec->request = *request;
+    *request = (struct pin_kept_request){0};
+    exec->master = -1;
+    exec->started_ns = pin_now_ns();
+    rewind_ticks(exec);
+    take_fds(exec, conn);
+    append(kept, exec);
+    log_start(exec);
+}
+
+static bool make_leaf(struct exec *exec, struct pin_link_command *command, struct pin_error *err) {
+    const struct pin_cgroup *group = exec->kept->given->sandbox->cgroup;
+    struct pin_error found = {0};
+    char name[24];
+    (void)snprintf(name, sizeof(name), "exec-%u", exec->id);
+    exec->leaf = group == NULL ? NULL : pin_cgroup_leaf_create(group, name, &found);
+    if (exec->leaf == NULL) { /* a host without cgroups, which the policy allows: it is among "missing" */
+        if (group == NULL || found.kind == PIN_ERROR_UNSUPPORTED)
+            return true;
+        *err = found;
+        return false;
+    }
+    int entrance = pin_cgroup_leaf_entrance(exec->leaf, err);
+    if (entrance < 0)
+        return false;
+    command->flags |= PIN_INIT_CGROUP;
+    command->fds[command->fd_count++] = entrance;
+    return true;
+}
+
+static bool set_wall_time(struct exec *exec, struct pin_error *err) {
+    uint64_t limit_ns = exec->kept->given->limits.wall_time_ns;
+    if (exec->request.has_timeout)
+        limit_ns = exec->request.timeout_ms * PIN_NS_PER_MS;
+    if (limit_ns == PIN_UNLIMITED)
+        return true;
+    exec->wall = pin_loop_at(exec->kept->loop, later(exec->started_ns, limit_ns), on_wall_time, exec, err);
+    return exec->wall != NULL;
+}
+
+static bool start(struct exec *exec, struct pin_error *err) {
+    const struct pin_kept_given *given = exec->kept->given;
+    struct pin_link_command command = {
+        .id = exec->id,
+        .flags = exec->request.tty ? PIN_INIT_TTY : 0,
+        .umask = given->umask,
+        .rows = (uint16_t)exec->request.rows,
+        .columns = (uint16_t)exec->request.columns,
+        .cwd = exec->request.cwd != NULL ? exec->request.cwd : given->cwd,
+        .argv = exec->request.args,
+        .envp = given->envp,
+        .more_env = exec->request.env,
+    };
+    if (pin_exec_open_output(exec, err) && pin_exec_open_pipes(exec, &command, err) &&
+        make_leaf(exec, &command, err) && set_wall_time(exec, err))
+        return pin_link_execute(&exec->kept->link, &command, err);
+    for (size_t i = 0; i < command.fd_count; i++)
+        (void)close(command.fds[i]);
+    return false;
+}
+
+void pin_exec_start_next(struct pin_kept *kept) {
+    struct exec *exec = kept->execs;
+    struct pin_error err = {0};
+    while (exec != NULL && exec->state != EXEC_QUEUED)
+        exec = exec->next;
+    if (exec == NULL || kept->starting != NULL || kept->paused || pin_link_wants_to_send(&kept->link))
+        return;
+    if (!start(exec, &err)) {
+        finish_unstarted(exec, &err);
+        return;
+    }
+    exec->state = EXEC_STARTING;
+    kept->starting = exec;
+    pin_kept_flush_link(kept);
+}
+
+static void on_started(struct exec *exec, struct pin_link_message *message) {
+    struct pin_error err = {0};
+    exec->state = EXEC_RUNNING;
+    if (message->fd >= 0 && !pin_exec_open_terminal(exec, message->fd, &err)) {
+        exec->result.error = err;
+        pin_exec_kill(exec);
+    }
+    message->fd = -1;
+    if (exec->conn == NULL && !exec->request.detach)
+        pin_exec_kill(exec); /* its client went away while it started */
+    else if (exec->conn != NULL)
+        pin_conn_send(exec->conn, json_pack("{s:I, s:s, s:I}", "id", (json_int_t)exec->request_id, "event",
+                                            "started", "exec", (json_int_t)exec->id));
+    if (exec->request.detach)
+        exec->conn = NULL;
+}
+
+/* The kernel ended it for want of memory when its count of such ends went up. */
+static bool was_out_of_memory(struct pin_kept *kept) {
+    struct pin_error err = {0};
+    struct pin_cgroup_usage usage;
+    if (kept->given->sandbox->cgroup == NULL ||
+        !pin_cgroup_usage_read(kept->given->sandbox->cgroup, &usage, &err) ||
+        usage.oom_kills <= kept->oom_kills)
+        return false;
+    kept->oom_kills = usage.oom_kills;
+    return true;
+}
+
+static void on_exited(struct exec *exec, int status) {
+    struct pin_result *result = &exec->result;
+    pin_result_set_exit(result, status);
+    if (result->signal == SIGKILL && !exec->has_reason && was_out_of_memory(exec->kept)) {
+        exec->has_reason = true;
+        exec->reason = PIN_STATUS_MEMORY;
+    }
+    if (exec->has_reason && exec->reason != PIN_STATUS_KILLED)
+        result->status = exec->reason;
+    if (exec->has_reason && exec->reason == PIN_STATUS_TIMEOUT)
+        result->exit_code = PIN_EXIT_TIMEOUT;
+    if (exec->has_reason && (exec->reason == PIN_STATUS_MEMORY || exec->reason == PIN_STATUS_OUTPUT))
+        result->exit_code = PIN_EXIT_MEMORY;
+    pin_timer_cancel(&exec->wall);
+    pin_timer_cancel(&exec->grace);
+    rewind_ticks(exec);
+    exec->state = EXEC_EMPTYING;
+}
+
+static bool in_order(const struct pin_kept *kept, const struct exec *exec, uint32_t type) {
+    if (type == PIN_INIT_STARTED || type == PIN_INIT_NOT_STARTED)
+        return exec != NULL && exec == kept->starting;
+    return type == PIN_INIT_EXITED && exec != NULL && exec->state == EXEC_RUNNING;
+}
+
+void pin_exec_on_message(struct pin_kept *kept, struct pin_link_message *message) {
+    struct exec *exec = pin_exec_find(kept, message->head.id);
+    struct pin_error err = {0};
+    if (!in_order(kept, exec, message->head.type)) {
+        (void)pin_fail(&err, PIN_ERROR_INTERNAL, "init sent message %u out of its order", message->head.type);
+        pin_kept_fail(kept, &err);
+        return;
+    }
+    if (message->head.type == PIN_INIT_EXITED) {
+        on_exited(exec, message->head.value);
+        return;
+    }
+    kept->starting = NULL;
+    if (message->head.type == PIN_INIT_STARTED) {
+        on_started(exec, message);
+        return;
+    }
+    pin_link_say_why(message, exec->request.args[0],
+                     exec->request.cwd != NULL ? exec->request.cwd : kept->given->cwd, &err);
+    finish_unstarted(exec, &err);
+}
+
+/* What the command has left behind ends with it; nothing is told before the kernel says that nobody is there.
+ */
+static void empty(struct exec *exec) {
+    struct pin_error err = {0};
+    bool gone = true;
+    if (exec->tick != NULL)
+        return;
+    if (exec->leaf != NULL && !pin_cgroup_is_empty(exec->leaf, &gone, &err)) {
+        pin_kept_fail(exec->kept, &err);
+        return;
+    }
+    if (!gone) {
+        pin_exec_kill(exec);
+        set_tick(exec);
+        return;
+    }
+    rewind_ticks(exec);
+    exec->state = EXEC_DRAINING;
+}
+
+static void drain(struct exec *exec) {
+    if (pin_exec_is_drained(exec))
+        finish(exec);
+    else
+        set_tick(exec);
+}
+
+void pin_exec_advance(struct exec *exec) {
+    if (exec->state == EXEC_EMPTYING)
+        empty(exec);
+    if (exec->state == EXEC_DRAINING)
+        drain(exec);
+}
+
+void pin_exec_give_up(struct exec *exec) {
+    if (exec->state == EXEC_DONE || exec->state == EXEC_DRAINING)
+        return;
+    if (exec->state != EXEC_EMPTYING) {
+        exec->result.status = PIN_STATUS_KILLED;
+        exec->result.signal = SIGKILL;
+        exec->result.exit_code = 128 + SIGKILL;
+    }
+    rewind_ticks(exec);
+    exec->state = EXEC_DRAINING;
+}

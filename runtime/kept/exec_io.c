@@ -1,0 +1,234 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "runtime/kept/parts.h"
+
+enum { OUT, ERR };
+
+static const enum pin_log_kind log_kinds[] = {PIN_LOG_STDOUT, PIN_LOG_STDERR};
+static const char *const stream_names[] = {"stdout", "stderr"};
+
+static void on_drained(void *self) {
+    const struct exec *exec = self;
+    for (int i = 0; i < 2; i++)
+        if (exec->collectors[i] != NULL)
+            pin_collector_resume(exec->collectors[i]);
+}
+
+/* As in a pipeline of the shell: the writer inside finds that nobody reads any more. */
+static void on_broken(struct exec *exec, int stream) {
+    if (exec->collectors[stream] != NULL)
+        pin_collector_stop(exec->collectors[stream]);
+}
+
+static void on_out_broken(void *self, int error) {
+    struct exec *exec = self;
+    (void)error;
+    on_broken(exec, OUT);
+    if (exec->request.output == PIN_OUTPUT_STREAM)
+        on_broken(exec, ERR);
+}
+
+static void on_err_broken(void *self, int error) {
+    (void)error;
+    on_broken(self, ERR);
+}
+
+static void tap_out(void *self, const uint8_t *data, size_t size) {
+    struct exec *exec = self;
+    (void)pin_log_write(&exec->kept->log, log_kinds[OUT], exec->id, data, size); /* log->broken says it */
+}
+
+static void tap_err(void *self, const uint8_t *data, size_t size) {
+    struct exec *exec = self;
+    (void)pin_log_write(&exec->kept->log, log_kinds[ERR], exec->id, data, size);
+}
+
+/* A stream that nobody takes goes nowhere but into the log. */
+static bool open_sink(struct exec *exec, int stream, struct pin_error *err) {
+    const struct pin_sink_events events = {exec, on_drained, stream == OUT ? on_out_broken : on_err_broken};
+    PIN_CLOSE int fd = exec->fds[stream + 1];
+    exec->fds[stream + 1] = -1;
+    if (fd < 0)
+        fd = open("/dev/null", O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return pin_fail_errno(err, "open '/dev/null'");
+    exec->sinks[stream] = pin_sink_new(exec->kept->loop, fd, true, &events, err);
+    if (exec->sinks[stream] != NULL)
+        (void)pin_steal_fd(&fd);
+    return exec->sinks[stream] != NULL;
+}
+
+static void set_outlet(struct exec *exec, int stream) {
+    bool streams = exec->request.output == PIN_OUTPUT_STREAM;
+    exec->outlets[stream] = (struct pin_outlet){
+        .kind = exec->request.output,
+        .sink = exec->sinks[streams ? OUT : stream],
+        .text = stream == OUT ? &exec->result.out : &exec->result.err,
+        .stream = &exec->stream,
+        .type = stream_names[stream],
+        .tap = stream == OUT ? tap_out : tap_err,
+        .tap_self = exec,
+    };
+}
+
+bool pin_exec_open_output(struct exec *exec, struct pin_error *err) {
+    bool passes = exec->request.output == PIN_OUTPUT_PASS;
+    if (exec->request.output != PIN_OUTPUT_CAPTURE && !open_sink(exec, OUT, err))
+        return false;
+    if (passes && !exec->request.tty && !open_sink(exec, ERR, err))
+        return false;
+    exec->stream = (struct pin_stream){.fd = -1, .started_ns = exec->started_ns, .sink = exec->sinks[OUT]};
+    set_outlet(exec, OUT);
+    set_outlet(exec, ERR);
+    return true;
+}
+
+static void on_cut(struct exec *exec, int stream, uint64_t limit_bytes) {
+    json_t *fields =
+        json_pack("{s:s, s:I}", "stream", stream_names[stream], "bytes", (json_int_t)limit_bytes);
+    PIN_FREE char *text = fields == NULL ? NULL : json_dumps(fields, JSON_COMPACT);
+    json_decref(fields);
+    if (text != NULL)
+        (void)pin_log_write(&exec->kept->log, PIN_LOG_CUT, exec->id, text, strlen(text));
+    if (exec->kept->given->limits.on_output_cap != PIN_ON_CAP_KILL)
+        return;
+    exec->has_reason = true;
+    exec->reason = PIN_STATUS_OUTPUT;
+    pin_exec_kill(exec);
+}
+
+static void on_out_cut(void *self) {
+    struct exec *exec = self;
+    on_cut(exec, OUT, exec->kept->given->limits.stdout_bytes);
+}
+
+static void on_err_cut(void *self) {
+    struct exec *exec = self;
+    on_cut(exec, ERR, exec->kept->given->limits.stderr_bytes);
+}
+
+static uint64_t text_limit(const struct exec *exec, int stream) {
+    const struct pin_limits *limits = &exec->kept->given->limits;
+    uint64_t limit_bytes = stream == OUT ? limits->stdout_bytes : limits->stderr_bytes;
+    bool captured = exec->request.output == PIN_OUTPUT_CAPTURE;
+    return captured && limit_bytes > PIN_CAPTURE_MAX ? PIN_CAPTURE_MAX : limit_bytes;
+}
+
+/* Takes the descriptor over. */
+static bool collect(struct exec *exec, int stream, int fd, struct pin_error *err) {
+    struct pin_collector_options options = {
+        .fd = fd,
+        .limit_bytes = text_limit(exec, stream),
+        .outlet = &exec->outlets[stream],
+        .record = stream == OUT ? &exec->result.out : &exec->result.err,
+        .self = exec,
+        .on_cut = stream == OUT ? on_out_cut : on_err_cut,
+    };
+    exec->collectors[stream] = pin_collector_new(exec->kept->loop, &options, err);
+    return exec->collectors[stream] != NULL;
+}
+
+/* A pipe whose end `inside` (0: it reads, 1: it writes) is for the command; ours doesn't block. */
+static bool open_pipe(const struct exec *exec, int inside, int ends[2], struct pin_error *err) {
+    const struct pin_kept_given *given = exec->kept->given;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return pin_fail_errno(err, "make a pipe");
+    if (fcntl(ends[!inside], F_SETFL, O_NONBLOCK) == 0 &&
+        (!given->has_owner || fchown(ends[inside], given->owner_uid, given->owner_gid) == 0))
+        return true;
+    (void)pin_fail_errno(err, "prepare a pipe");
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    return false;
+}
+
+/* In the order of the flags, which is the order of the descriptors. */
+bool pin_exec_open_pipes(struct exec *exec, struct pin_link_command *command, struct pin_error *err) {
+    static const uint32_t flags[] = {PIN_INIT_STDOUT, PIN_INIT_STDERR};
+    int ends[2];
+    if (exec->request.tty)
+        return true;
+    if (exec->fds[0] >= 0) {
+        if (!open_pipe(exec, 0, ends, err))
+            return false;
+        command->flags |= PIN_INIT_STDIN;
+        command->fds[command->fd_count++] = ends[0];
+        exec->pump = pin_pump_new(exec->kept->loop, exec->fds[0], ends[1], NULL, err);
+        if (exec->pump == NULL)
+            return false;
+    }
+    for (int stream = OUT; stream <= ERR; stream++) {
+        if (!open_pipe(exec, 1, ends, err))
+            return false;
+        command->flags |= flags[stream];
+        command->fds[command->fd_count++] = ends[1];
+        if (!collect(exec, stream, ends[0], err))
+            return false;
+    }
+    return true;
+}
+
+bool pin_exec_open_terminal(struct exec *exec, int master, struct pin_error *err) {
+    exec->master = master;
+    if (!isatty(master))
+        return pin_fail(err, PIN_ERROR_INTERNAL, "init sent a terminal that is none");
+    if (fcntl(master, F_SETFL, O_NONBLOCK) < 0)
+        return pin_fail_errno(err, "prepare the terminal inside");
+    PIN_CLOSE int reading = fcntl(master, F_DUPFD_CLOEXEC, 0);
+    PIN_CLOSE int writing = fcntl(master, F_DUPFD_CLOEXEC, 0);
+    if (reading < 0 || writing < 0)
+        return pin_fail_errno(err, "prepare the terminal inside");
+    if (!collect(exec, OUT, pin_steal_fd(&reading), err))
+        return false;
+    if (exec->fds[0] >= 0)
+        exec->pump = pin_pump_new(exec->kept->loop, exec->fds[0], pin_steal_fd(&writing), "\x04", err);
+    return exec->fds[0] < 0 || exec->pump != NULL;
+}
+
+static bool waits_for_reader(const struct exec *exec) {
+    for (int i = 0; i < 2; i++)
+        if (exec->sinks[i] != NULL && pin_sink_is_full(exec->sinks[i]))
+            return true;
+    return false;
+}
+
+/* Asked when no process is left that could write. Not until end of file: a descriptor that found its way to
+ * another process must not hold us up. */
+bool pin_exec_is_drained(struct exec *exec) {
+    uint64_t progress = 0;
+    bool all = true;
+    for (int i = 0; i < 2; i++) {
+        if (exec->collectors[i] == NULL)
+            continue;
+        progress += pin_collector_progress(exec->collectors[i]);
+        all = all && pin_collector_has_ended(exec->collectors[i]);
+    }
+    bool waits = waits_for_reader(exec);
+    if (!all && exec->tick_over && progress == exec->progress && (!waits || exec->conn == NULL)) {
+        for (int i = 0; i < 2; i++)
+            if (exec->collectors[i] != NULL && !pin_collector_has_ended(exec->collectors[i]) &&
+                (exec->conn == NULL || pin_collector_is_dry(exec->collectors[i])))
+                pin_collector_stop(exec->collectors[i]);
+    }
+    exec->progress = progress;
+    return all && (!waits || exec->conn == NULL);
+}
+
+void pin_exec_close_io(struct exec *exec) {
+    pin_pump_free(exec->pump);
+    exec->pump = NULL;
+    for (int i = 0; i < 2; i++) {
+        pin_collector_free(exec->collectors[i]);
+        pin_sink_free(exec->sinks[i]);
+        exec->collectors[i] = NULL;
+        exec->sinks[i] = NULL;
+    }
+    for (int i = 0; i < CONN_FDS_MAX; i++)
+        pin_close_fd(&exec->fds[i]);
+    pin_close_fd(&exec->master);
+}

@@ -1,0 +1,43 @@
+/* home.h: the directory of one kept sandbox: sandboxes/NAME in the state directory, mode 0700.
+ *
+ *   lock          held by the supervisor (F_OFD_SETLK) for as long as it lives: neither a pid nor a clock is
+ * trusted control       its socket; gone, or refusing, when it is dead sandbox.json  what it is; written
+ * once, whole end.json      how it ended, when its supervisor could still say so log.0, log.1  see log.h A
+ * directory whose lock is free is of a sandbox that has ended: its log can be read until it is removed.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+
+#define PIN_HOME_FOLDER "sandboxes"
+
+struct pin_home {
+    int folder, lock; /* -1: none */
+};
+#define PIN_HOME_NONE ((struct pin_home){-1, -1})
+
+/* Claims the name: EXISTS where it is taken, alive or ended. */
+bool pin_home_make(int state_dir, const char *name, struct pin_home *place, struct pin_error *err);
+void pin_home_close(struct pin_home *place);
+
+/* The directory, or -1 with an error of kind NOT_FOUND, or INVALID for what can't be a name. */
+int pin_home_open(int state_dir, const char *name, struct pin_error *err);
+bool pin_home_is_live(int folder);
+/* Removes it; BUSY while its supervisor lives. */
+bool pin_home_remove(int state_dir, const char *name, struct pin_error *err);
+
+/* Calls for every directory, in no order; stops at the first false. */
+typedef bool pin_home_each(void *context, const char *name, int folder);
+bool pin_home_list(int state_dir, pin_home_each *each, void *context, struct pin_error *err);
+
+/* Whole or not at all. */
+bool pin_home_write(int folder, const char *file, const json_t *json, struct pin_error *err);
+/* NULL with an error; NOT_FOUND where there is none. */
+json_t *pin_home_read(int folder, const char *file, struct pin_error *err);
+
+/* The control socket. Non-blocking for its owner, blocking for a client; -1 on failure. */
+int pin_home_listen(int folder, struct pin_error *err);
+int pin_home_connect(int folder, const char *name, struct pin_error *err);

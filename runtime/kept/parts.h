@@ -1,0 +1,138 @@
+/* parts.h: what the parts of pin_kept_serve() share; nobody else includes it.
+ *
+ * serve.c: the life of the sandbox; conn.c: a client; verbs.c: what it asks for; exec.c: a command's life;
+ * exec_io.c: its pipes, terminal and output.
+ */
+#pragma once
+
+#include "runtime/kept/log.h"
+#include "runtime/kept/request.h"
+#include "runtime/kept/serve.h"
+#include "runtime/kept/wire.h"
+#include "runtime/supervise/collector.h"
+#include "runtime/supervise/link.h"
+#include "runtime/supervise/pump.h"
+#include "runtime/supervise/sink.h"
+
+#define CONNS_MAX 512
+#define EXECS_MAX 256
+#define WAITS_MAX 1024
+#define CONN_FDS_MAX 3
+#define ENDS_KEPT 256 /* how the last ones ended */
+
+enum exec_state {
+    EXEC_QUEUED,   /* init is asked for one at a time */
+    EXEC_STARTING, /* init was asked */
+    EXEC_RUNNING,
+    EXEC_EMPTYING, /* the command has exited; what it has started dies */
+    EXEC_DRAINING, /* its cgroup is empty; what was written is on its way */
+    EXEC_DONE
+};
+
+struct pin_kept;
+struct conn;
+
+struct exec {
+    struct pin_kept *kept;
+    struct exec *next;
+    uint32_t id;
+    uint64_t request_id;
+    struct conn *conn; /* who waits for the result; NULL: nobody any more */
+    enum exec_state state;
+    struct pin_kept_request request;
+    int fds[CONN_FDS_MAX]; /* the client's 0, 1 and 2; -1: none */
+    struct pin_cgroup *leaf;
+    struct pin_collector *collectors[2];
+    struct pin_outlet outlets[2];
+    struct pin_sink *sinks[2];
+    struct pin_stream stream;
+    struct pin_pump *pump;
+    int master; /* of its terminal; -1: none */
+    struct pin_timer *wall, *grace, *tick;
+    uint64_t started_ns, tick_ns, progress;
+    bool has_reason, tick_over;
+    enum pin_status reason;
+    struct pin_result result;
+};
+
+struct conn {
+    struct pin_kept *kept;
+    struct conn *next;
+    int fd;
+    struct pin_source *source;
+    struct pin_sink *sink;
+    struct pin_wire in;
+    int fds[CONN_FDS_MAX];
+    size_t fd_count;
+    bool closed;
+};
+
+struct wait {
+    struct conn *conn;
+    uint64_t request_id;
+    uint32_t exec; /* 0: the sandbox */
+};
+
+struct ended {
+    uint32_t id;
+    enum pin_status status;
+    int exit_code, signal;
+};
+
+struct pin_kept {
+    const struct pin_kept_given *given;
+    struct pin_loop *loop;
+    struct pin_link link;
+    struct pin_log log;
+    int listener, signal_fd;
+    struct pin_source *accepting, *control_in, *control_out, *init_end, *signals, *egress;
+    struct pin_timer *idle, *lifetime, *grace;
+    struct conn *conns;
+    struct exec *execs, *starting;
+    size_t conn_count, exec_count, wait_count;
+    struct wait waits[WAITS_MAX];
+    struct ended ended[ENDS_KEPT];
+    uint32_t last_exec;
+    uint64_t started_ns, active_ns, idle_ns, lifetime_ns, oom_kills, egress_events;
+    bool ready, paused, ending, over;
+    const char *why; /* it ended */
+    struct pin_error failure;
+};
+
+/* serve.c */
+void pin_kept_touch(struct pin_kept *kept);
+void pin_kept_end(struct pin_kept *kept, const char *why, uint64_t grace_ns);
+void pin_kept_fail(struct pin_kept *kept, const struct pin_error *failure);
+void pin_kept_flush_link(struct pin_kept *kept);
+bool pin_kept_set_times(struct pin_kept *kept, struct pin_error *err);
+
+/* conn.c */
+void pin_conn_accept(struct pin_kept *kept);
+void pin_conn_free(struct conn *conn);
+void pin_conn_send(struct conn *conn, json_t *json); /* takes it over */
+void pin_conn_send_fd(struct conn *conn, json_t *json, int fd);
+void pin_conn_fail(struct conn *conn, uint64_t request_id, const struct pin_error *err);
+void pin_conn_close(struct conn *conn); /* freed after the loop's step */
+
+/* verbs.c */
+void pin_verbs_serve(struct conn *conn, struct pin_kept_request *request);
+void pin_verbs_wake(struct pin_kept *kept, uint32_t exec, json_t *result);
+
+/* exec.c */
+void pin_exec_new(struct conn *conn, struct pin_kept_request *request);
+void pin_exec_start_next(struct pin_kept *kept);
+void pin_exec_on_message(struct pin_kept *kept, struct pin_link_message *message);
+void pin_exec_advance(struct exec *exec);
+void pin_exec_kill(struct exec *exec);
+void pin_exec_terminate(struct exec *exec, enum pin_status reason);
+void pin_exec_give_up(struct exec *exec); /* the sandbox is dead */
+void pin_exec_free(struct exec *exec);
+struct exec *pin_exec_find(struct pin_kept *kept, uint64_t id);
+bool pin_exec_signal(struct exec *exec, int number, struct pin_error *err);
+
+/* exec_io.c */
+bool pin_exec_open_output(struct exec *exec, struct pin_error *err);
+bool pin_exec_open_pipes(struct exec *exec, struct pin_link_command *command, struct pin_error *err);
+bool pin_exec_open_terminal(struct exec *exec, int master, struct pin_error *err);
+bool pin_exec_is_drained(struct exec *exec);
+void pin_exec_close_io(struct exec *exec);

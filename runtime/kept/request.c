@@ -1,0 +1,204 @@
+#include "runtime/kept/request.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "runtime/kept/wire.h"
+
+#define TIME_MAX_MS (UINT64_C(366) * 24 * 3600 * 1000)
+
+static const char *const verb_names[] = {
+    [PIN_KEPT_EXEC] = "exec",     [PIN_KEPT_SIGNAL] = "signal", [PIN_KEPT_END] = "end",
+    [PIN_KEPT_RESIZE] = "resize", [PIN_KEPT_SHOW] = "show",     [PIN_KEPT_STATS] = "stats",
+    [PIN_KEPT_PAUSE] = "pause",   [PIN_KEPT_RESUME] = "resume", [PIN_KEPT_STOP] = "stop",
+    [PIN_KEPT_KILL] = "kill",     [PIN_KEPT_WAIT] = "wait",     [PIN_KEPT_RENEW] = "renew",
+    [PIN_KEPT_ROOT] = "root",
+};
+_Static_assert(PIN_COUNT(verb_names) == PIN_KEPT_VERB_COUNT, "every verb has a name");
+
+static const char *const output_names[] = {
+    [PIN_OUTPUT_PASS] = "pass",
+    [PIN_OUTPUT_CAPTURE] = "capture",
+    [PIN_OUTPUT_STREAM] = "stream",
+};
+_Static_assert(PIN_COUNT(output_names) == PIN_OUTPUT_COUNT, "every kind of output has a name");
+
+const char *pin_kept_verb_name(enum pin_kept_verb verb) {
+    return (size_t)verb < PIN_COUNT(verb_names) ? verb_names[verb] : NULL;
+}
+
+enum type { TYPE_NUMBER, TYPE_FLAG, TYPE_TEXT, TYPE_LIST, TYPE_MAP, TYPE_OUTPUT };
+
+struct field {
+    const char *key;
+    enum type type;
+    uint32_t verbs;     /* set of 1u << verb */
+    uint64_t most;      /* of a NUMBER */
+    size_t offset, has; /* `has`: of a bool that is set, or of the count of a list; 0: none */
+};
+
+#define ALL UINT32_MAX
+#define OF(verb) (1u << PIN_KEPT_##verb)
+#define AT(member) offsetof(struct pin_kept_request, member)
+static const struct field fields[] = {
+    {"id",          TYPE_NUMBER, ALL,                                          INT64_MAX,   AT(id),          0               },
+    {"exec",        TYPE_NUMBER, OF(SIGNAL) | OF(END) | OF(RESIZE) | OF(WAIT), UINT32_MAX,  AT(exec),        0               },
+    {"signal",      TYPE_NUMBER, OF(SIGNAL),                                   64,          AT(signal),      0               },
+    {"rows",        TYPE_NUMBER, OF(EXEC) | OF(RESIZE),                        UINT16_MAX,  AT(rows),        0               },
+    {"columns",     TYPE_NUMBER, OF(EXEC) | OF(RESIZE),                        UINT16_MAX,  AT(columns),     0               },
+    {"timeout_ms",  TYPE_NUMBER, OF(EXEC),                                     TIME_MAX_MS, AT(timeout_ms),  AT(has_timeout) },
+    {"grace_ms",    TYPE_NUMBER, OF(STOP),                                     TIME_MAX_MS, AT(grace_ms),    AT(has_grace)   },
+    {"idle_ms",     TYPE_NUMBER, OF(RENEW),                                    TIME_MAX_MS, AT(idle_ms),     AT(has_idle)    },
+    {"lifetime_ms", TYPE_NUMBER, OF(RENEW),                                    TIME_MAX_MS, AT(lifetime_ms), AT(has_lifetime)},
+    {"args",        TYPE_LIST,   OF(EXEC),                                     0,           AT(args),        AT(arg_count)   },
+    {"env",         TYPE_MAP,    OF(EXEC),                                     0,           AT(env),         AT(env_count)   },
+    {"cwd",         TYPE_TEXT,   OF(EXEC),                                     0,           AT(cwd),         0               },
+    {"stdin",       TYPE_FLAG,   OF(EXEC),                                     0,           AT(input),       0               },
+    {"stdout",      TYPE_FLAG,   OF(EXEC),                                     0,           AT(out),         0               },
+    {"stderr",      TYPE_FLAG,   OF(EXEC),                                     0,           AT(err),         0               },
+    {"tty",         TYPE_FLAG,   OF(EXEC),                                     0,           AT(tty),         0               },
+    {"detach",      TYPE_FLAG,   OF(EXEC),                                     0,           AT(detach),      0               },
+    {"output",      TYPE_OUTPUT, OF(EXEC),                                     0,           AT(output),      0               },
+};
+
+static bool wrong(struct pin_error *err, const char *key, const char *what) {
+    (void)pin_fail(err, PIN_ERROR_INVALID, "'%.40s' %s", key, what);
+    return pin_point(err, "/%.60s", key);
+}
+
+static bool take_number(const struct field *field, const json_t *value, void *to, struct pin_error *err) {
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < 0 || (uint64_t)number > field->most)
+        return wrong(err, field->key, "must be a whole number in its range");
+    *(uint64_t *)to = (uint64_t)number;
+    return true;
+}
+
+/* jansson refuses a zero byte in a string unless it is asked to allow it. */
+static bool take_list(struct pin_kept_request *request, const struct field *field, const json_t *value,
+                      struct pin_error *err) {
+    size_t count = json_array_size(value);
+    if (!json_is_array(value))
+        return wrong(err, field->key, "must be a list of strings");
+    const char **list = pin_arena_array(&request->arena, count + 1, sizeof(*list));
+    for (size_t i = 0; i < count; i++) {
+        const char *text = json_string_value(json_array_get(value, i));
+        if (text == NULL)
+            return wrong(err, field->key, "must be a list of strings");
+        list[i] = pin_arena_strdup(&request->arena, text);
+    }
+    *(const char ***)((char *)request + field->offset) = list;
+    *(size_t *)((char *)request + field->has) = count;
+    return true;
+}
+
+static bool take_map(struct pin_kept_request *request, const struct field *field, json_t *value,
+                     struct pin_error *err) {
+    const char *key;
+    json_t *item;
+    size_t count = 0;
+    if (!json_is_object(value))
+        return wrong(err, field->key, "must be an object of strings");
+    const char **list = pin_arena_array(&request->arena, json_object_size(value) + 1, sizeof(*list));
+    json_object_foreach(value, key, item) {
+        if (!json_is_string(item) || key[0] == '\0' || strchr(key, '=') != NULL)
+            return wrong(err, field->key, "must be an object of strings, and no name empty or with a '='");
+        list[count++] = pin_arena_printf(&request->arena, "%s=%s", key, json_string_value(item));
+    }
+    *(const char ***)((char *)request + field->offset) = list;
+    *(size_t *)((char *)request + field->has) = count;
+    return true;
+}
+
+static bool take_output(const struct field *field, const json_t *value, void *to, struct pin_error *err) {
+    int found = json_is_string(value)
+                    ? pin_name_find(output_names, PIN_COUNT(output_names), json_string_value(value))
+                    : -1;
+    if (found < 0)
+        return wrong(err, field->key, "must be 'pass', 'capture' or 'stream'");
+    *(enum pin_output *)to = (enum pin_output)found;
+    return true;
+}
+
+static bool take(struct pin_kept_request *request, const struct field *field, json_t *value,
+                 struct pin_error *err) {
+    char *to = (char *)request + field->offset;
+    switch (field->type) {
+    case TYPE_NUMBER:
+        if (field->has != 0)
+            *(bool *)((char *)request + field->has) = true;
+        return take_number(field, value, to, err);
+    case TYPE_FLAG:
+        *(bool *)to = json_is_true(value);
+        return json_is_boolean(value) || wrong(err, field->key, "must be true or false");
+    case TYPE_TEXT:
+        if (!json_is_string(value))
+            return wrong(err, field->key, "must be a string");
+        *(const char **)to = pin_arena_strdup(&request->arena, json_string_value(value));
+        return true;
+    case TYPE_LIST: return take_list(request, field, value, err);
+    case TYPE_MAP: return take_map(request, field, value, err);
+    case TYPE_OUTPUT: return take_output(field, value, to, err);
+    }
+    abort();
+}
+
+static bool take_field(struct pin_kept_request *request, const char *key, json_t *value,
+                       struct pin_error *err) {
+    if (strcmp(key, "pinfold") == 0 || strcmp(key, "verb") == 0)
+        return true;
+    for (size_t i = 0; i < PIN_COUNT(fields); i++)
+        if (strcmp(fields[i].key, key) == 0 && (fields[i].verbs & 1u << request->verb) != 0)
+            return take(request, &fields[i], value, err);
+    return wrong(err, key, "is no field of this request");
+}
+
+static bool check(const struct pin_kept_request *request, struct pin_error *err) {
+    if (request->verb != PIN_KEPT_EXEC)
+        return request->verb != PIN_KEPT_SIGNAL || request->signal > 0 || wrong(err, "signal", "is missing");
+    if (request->arg_count == 0 || request->args[0][0] == '\0')
+        return wrong(err, "args", "must name a command");
+    if (request->tty && request->err)
+        return wrong(err, "stderr", "is stdout where there is a terminal");
+    if (request->cwd != NULL && request->cwd[0] != '/')
+        return wrong(err, "cwd", "must be absolute");
+    return request->output != PIN_OUTPUT_STREAM || request->out ||
+           wrong(err, "stdout", "is where a stream goes");
+}
+
+static bool read_object(json_t *json, struct pin_kept_request *request, struct pin_error *err) {
+    const char *key, *verb = json_string_value(json_object_get(json, "verb"));
+    json_t *value;
+    if (json_integer_value(json_object_get(json, "pinfold")) != PIN_WIRE_VERSION) {
+        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "the protocol's version must be %d", PIN_WIRE_VERSION);
+        return pin_point(err, "/pinfold");
+    }
+    int found = verb != NULL ? pin_name_find(verb_names, PIN_COUNT(verb_names), verb) : -1;
+    if (found < 0)
+        return wrong(err, "verb", "names nothing that a sandbox can do");
+    request->verb = (enum pin_kept_verb)found;
+    json_object_foreach(json, key, value) if (!take_field(request, key, value, err)) return false;
+    return check(request, err);
+}
+
+bool pin_kept_request_parse(const char *text, size_t size, struct pin_kept_request *request,
+                            struct pin_error *err) {
+    json_error_t fault;
+    memset(request, 0, sizeof(*request));
+    json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &fault);
+    if (!json_is_object(json)) {
+        json_decref(json);
+        return pin_fail(err, PIN_ERROR_SYNTAX, "a request must be one JSON object");
+    }
+    json_t *id = json_object_get(json, "id");
+    if (json_is_integer(id) && json_integer_value(id) > 0) /* early: an error carries it too */
+        request->id = (uint64_t)json_integer_value(id);
+    bool ok = read_object(json, request, err);
+    json_decref(json);
+    return ok;
+}
+
+void pin_kept_request_free(struct pin_kept_request *request) {
+    pin_arena_free(&request->arena);
+}

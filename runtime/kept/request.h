@@ -1,0 +1,54 @@
+/* request.h: what a client may ask of a kept sandbox, out of the JSON of its message.
+ *
+ * One table of fields says which of them each verb knows; an unknown one is an error, and so is one of the
+ * wrong type. The parser makes no system call and allocates in proportion to its input. Source: docs/kept.md.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "runtime/supervise/outlet.h"
+
+enum pin_kept_verb {
+    PIN_KEPT_EXEC,   /* starts a command; replies "started", then its result */
+    PIN_KEPT_SIGNAL, /* to one exec, or to all */
+    PIN_KEPT_END,    /* SIGKILL to the whole tree of one exec */
+    PIN_KEPT_RESIZE, /* the window of an exec's terminal */
+    PIN_KEPT_SHOW,
+    PIN_KEPT_STATS,
+    PIN_KEPT_PAUSE,
+    PIN_KEPT_RESUME,
+    PIN_KEPT_STOP, /* TERM to all, then the end */
+    PIN_KEPT_KILL, /* the end at once */
+    PIN_KEPT_WAIT, /* replies when one exec, or the sandbox, has ended */
+    PIN_KEPT_RENEW,
+    PIN_KEPT_ROOT, /* replies with a descriptor of the sandbox's root, for copying */
+    PIN_KEPT_VERB_COUNT
+};
+const char *pin_kept_verb_name(enum pin_kept_verb verb);
+
+struct pin_kept_request {
+    struct pin_arena arena; /* of all below */
+    enum pin_kept_verb verb;
+    uint64_t id;   /* the client's own; comes back with every reply */
+    uint64_t exec; /* 0: none */
+    uint64_t signal, rows, columns;
+    uint64_t timeout_ms, grace_ms, idle_ms, lifetime_ms;
+    bool has_timeout, has_grace, has_idle, has_lifetime;
+    const char **args, **env; /* end with NULL; env is "K=V" */
+    size_t arg_count, env_count;
+    const char *cwd;      /* NULL: the sandbox's */
+    bool input, out, err; /* descriptors come with the message, in this order */
+    bool tty, detach;
+    enum pin_output
+        output; /* PASS: to the descriptors; CAPTURE: into the result; STREAM: JSON lines to `out` */
+};
+
+/* False with an error whose pointer names the field. Free it in any case. */
+bool pin_kept_request_parse(const char *text, size_t size, struct pin_kept_request *request,
+                            struct pin_error *err);
+void pin_kept_request_free(struct pin_kept_request *request);
