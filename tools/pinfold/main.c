@@ -18,13 +18,26 @@ static const struct pin_verb *const verbs[] = {
 };
 
 struct program {
-    const char *name, *summary;
+    const char *verb, *program, *summary; /* pinfold-PROGRAM */
 };
 
 static const struct program programs[] = {
-    {"image",  "pull, import, list and remove images"},
-    {"policy", "check, explain and compare policies" },
-    {"audit",  "read and verify the audit log"       },
+    {"up",     "kept",   "make a sandbox that stays, for 'exec'"              },
+    {"exec",   "kept",   "run a command in a kept sandbox"                    },
+    {"shell",  "kept",   "a shell in a kept sandbox, or a script for it"      },
+    {"logs",   "kept",   "what the commands of a kept sandbox have printed"   },
+    {"ls",     "kept",   "list kept sandboxes"                                },
+    {"show",   "kept",   "what a kept sandbox is and does"                    },
+    {"stats",  "kept",   "what a kept sandbox has used"                       },
+    {"pause",  "kept",   "freeze all processes of a kept sandbox"             },
+    {"resume", "kept",   "let a paused sandbox go on"                         },
+    {"stop",   "kept",   "end kept sandboxes: TERM, and KILL after a while"   },
+    {"kill",   "kept",   "end kept sandboxes at once"                         },
+    {"wait",   "kept",   "wait for the end of a kept sandbox, or of a command"},
+    {"rm",     "kept",   "remove what an ended sandbox has left"              },
+    {"image",  "image",  "pull, import, list and remove images"               },
+    {"policy", "policy", "check, explain and compare policies"                },
+    {"audit",  "audit",  "read and verify the audit log"                      },
 };
 
 /* A caller may have closed 0, 1 or 2: what is opened next must not take their places. */
@@ -43,7 +56,7 @@ static void print_usage(FILE *to) {
     for (size_t i = 0; i < PIN_COUNT(verbs); i++)
         (void)fprintf(to, "  %-14s %s\n", verbs[i]->name, verbs[i]->summary);
     for (size_t i = 0; i < PIN_COUNT(programs); i++)
-        (void)fprintf(to, "  %-14s %s\n", programs[i].name, programs[i].summary);
+        (void)fprintf(to, "  %-14s %s\n", programs[i].verb, programs[i].summary);
     (void)fputs("\n'pinfold VERB --help' has the options and an example.\n", to);
 }
 
@@ -54,7 +67,7 @@ static int unknown_verb(const char *name) {
     for (size_t i = 0; i < PIN_COUNT(verbs); i++)
         names[count++] = verbs[i]->name;
     for (size_t i = 0; i < PIN_COUNT(programs); i++)
-        names[count++] = programs[i].name;
+        names[count++] = programs[i].verb;
     const char *near = pin_name_suggest(names, count, name);
     (void)pin_fail(&err, PIN_ERROR_USAGE, "there is no verb '%.60s'", name);
     if (near != NULL)
@@ -77,7 +90,7 @@ static const struct pin_verb *find_verb(int argc, char **argv, int *words) {
     return NULL;
 }
 
-/* pinfold-VERB beside this program in the build tree, or in libexec where it is installed. */
+/* pinfold-NAME beside this program in the build tree, or in libexec where it is installed. */
 static int run_program(const char *name, char **argv) {
     char path[PATH_MAX], self[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -101,8 +114,10 @@ int main(int argc, char **argv) {
     /* a run lives for milliseconds: one step of the heap instead of ten, and no giving back */
     (void)mallopt(M_TOP_PAD, 256 * 1024);
     (void)mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
-    if (argc < 1 || !hold_standard_descriptors())
+    if (argc < 1 || !hold_standard_descriptors()) {
+        (void)fputs("pinfold: there is no argument or no room for a descriptor\n", stderr);
         return PIN_REPORT_EXIT;
+    }
     (void)signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
         print_usage(stderr);
@@ -134,7 +149,7 @@ int main(int argc, char **argv) {
     if (verb != NULL)
         return pin_verb_main(verb, argc - 1 - words, argv + 1 + words);
     for (size_t i = 0; i < PIN_COUNT(programs); i++)
-        if (strcmp(programs[i].name, name) == 0)
-            return run_program(name, argv + 1);
+        if (strcmp(programs[i].verb, name) == 0)
+            return run_program(programs[i].program, argv + 1);
     return unknown_verb(name);
 }

@@ -1,0 +1,459 @@
+"""Kept sandboxes: up, exec, logs and the others, as their callers see them."""
+import concurrent.futures
+import hashlib
+import json
+import os
+import pty
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+import pytest
+
+DEADLINE = 10
+
+
+class Kept:
+    """The verbs of kept sandboxes, for one user; whatever is still there is removed at the end."""
+
+    def __init__(self, pinfold):
+        self.pinfold = pinfold
+
+    def argv(self, verb, *arguments):
+        return [str(self.pinfold.program), verb, *arguments]
+
+    def call(self, verb, *arguments, **kwargs):
+        return self.pinfold.call(self.argv(verb, *arguments), **kwargs)
+
+    def ok(self, verb, *arguments, **kwargs):
+        done = self.call(verb, *arguments, **kwargs)
+        assert done.returncode == 0, (verb, arguments, done.returncode, done.stdout, done.stderr)
+        return done.stdout.decode()
+
+    def up(self, name, *options, **policy):
+        self.ok("up", name, "--policy", self.pinfold.policy(**policy), *options)
+        return name
+
+    def exec(self, name, *command, options=(), **kwargs):
+        return self.call("exec", name, *options, "--", *command, **kwargs)
+
+    def json(self, name, *command, options=(), **kwargs):
+        return json.loads(self.exec(name, *command, options=["--json", *options], **kwargs).stdout)
+
+    def python(self, name, source, **kwargs):
+        return self.json(name, "/usr/bin/python3", "-c", source, **kwargs)
+
+    def show(self, name):
+        return json.loads(self.ok("show", name, "--json"))
+
+    def records(self, name, *options):
+        return [json.loads(line) for line in self.ok("logs", name, "--json", *options).splitlines()]
+
+    def list(self, *options):
+        return json.loads(self.ok("ls", "--json", *options))
+
+    def connect(self, name):
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        client.settimeout(DEADLINE)
+        folder = os.open(self.pinfold.state / "sandboxes" / name, os.O_PATH)
+        client.connect(f"/proc/self/fd/{folder}/control")
+        os.close(folder)
+        return client
+
+    def close(self):
+        for sandbox in self.list():
+            self.ok("rm", "--force", sandbox["name"])
+
+
+@pytest.fixture
+def kept(pinfold):
+    kept = Kept(pinfold)
+    yield kept
+    kept.close()
+
+
+@pytest.fixture
+def kept_by_root(as_root):
+    kept = Kept(as_root)
+    yield kept
+    kept.close()
+
+
+def eventually(condition, what):
+    until = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < until, what
+        time.sleep(0.01)
+
+
+def message(**fields):
+    text = json.dumps({"pinfold": 1, "id": 1, **fields}).encode()
+    return struct.pack(">I", len(text)) + text
+
+
+def reply(client):
+    def exactly(size):
+        data = b""
+        while len(data) < size:
+            part = client.recv(size - len(data))
+            assert part, "the supervisor hung up"
+            data += part
+        return data
+    return json.loads(exactly(struct.unpack(">I", exactly(4))[0]))
+
+
+def test_a_sandbox_keeps_files_between_commands(kept):
+    kept.up("work")
+    assert kept.exec("work", "sh", "-c", "echo kept > /tmp/file").returncode == 0
+    assert kept.exec("work", "cat", "/tmp/file").stdout == b"kept\n"
+
+
+@pytest.mark.parametrize("command, code", [
+    (["true"], 0), (["false"], 1), (["sh", "-c", "exit 255"], 255), (["sh", "-c", "kill -TERM $$"], 128 + 15),
+    (["/etc/passwd"], 126), (["no-such-program"], 127)])
+def test_exit_codes_of_exec_are_the_contract(kept, command, code):
+    kept.up("work")
+    assert kept.exec("work", *command).returncode == code
+
+
+def test_exec_in_what_is_not_there_says_so(kept):
+    done = kept.exec("nothing", "true")
+    assert done.returncode == 125 and b"there is no sandbox 'nothing'" in done.stderr
+    assert kept.exec("../etc", "true").returncode == 125
+
+
+def test_a_name_is_given_once_and_follows_the_pattern(kept):
+    kept.up("work")
+    again = kept.call("up", "work", "--policy", kept.pinfold.policy())
+    assert again.returncode == 125 and b"rm work" in again.stderr
+    for name in ["a/b", "..", "-x", "", "x" * 64, "a\nb"]:
+        assert kept.call("up", "--", name).returncode == 125
+
+
+def test_a_request_beyond_the_policy_makes_no_sandbox(kept):
+    done = kept.call("up", "work", "--policy", kept.pinfold.policy(resources={"memory": "64MiB"}), "--memory", "1GiB", "--json")
+    assert done.returncode == 125 and json.loads(done.stdout)["error"]["kind"] == "refused"
+    assert kept.list() == []
+
+
+def test_each_command_has_its_own_environment_and_directory(kept):
+    kept.up("work", "--env", "BASE=1")
+    done = kept.exec("work", "sh", "-c", "echo $BASE $MINE; pwd", options=["--env", "MINE=2", "--cwd", "/usr"])
+    assert done.stdout == b"1 2\n/usr\n"
+    assert kept.exec("work", "sh", "-c", "echo $BASE $MINE").stdout == b"1\n"
+
+
+def test_a_variable_that_the_policy_refuses_is_refused(kept):
+    kept.up("work")
+    done = kept.exec("work", "true", options=["--env", "LD_PRELOAD=/tmp/x.so"])
+    assert done.returncode == 125 and b"LD_PRELOAD" in done.stderr
+
+
+def test_a_time_limit_ends_one_command_and_not_the_sandbox(kept):
+    kept.up("work", resources={"wall_time": "30s"})
+    started = time.monotonic()
+    result = kept.json("work", "sleep", "60", options=["--timeout", "300ms"])
+    assert result["status"] == "timeout" and result["exit_code"] == 124 and time.monotonic() - started < 8
+    assert kept.exec("work", "true").returncode == 0
+    assert kept.exec("work", "true", options=["--timeout", "60s"]).returncode == 125
+
+
+def test_output_over_its_limit_is_cut_and_said_to_be(kept):
+    kept.up("work", resources={"stdout": "64KiB"})
+    result = kept.json("work", "sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x")
+    assert len(result["stdout"]) == 65536 and result["truncated"]["stdout"]
+    assert any(r["kind"] == "cut" and r["facts"]["stream"] == "stdout" for r in kept.records("work"))
+
+
+def test_running_out_of_memory_is_told_of_the_command_that_did(kept_by_root):
+    kept_by_root.up("work", resources={"memory": "64MiB", "swap": 0})
+    result = kept_by_root.python("work", "x = bytearray(500_000_000)")
+    assert (result["status"], result["exit_code"]) == ("memory", 137)
+    assert kept_by_root.exec("work", "true").returncode == 0
+
+
+def test_what_a_command_leaves_behind_is_gone_before_its_result(kept_by_root):
+    kept_by_root.up("work")
+    kept_by_root.exec("work", "sh", "-c", "setsid sleep 4321 & setsid sh -c 'sleep 4322; true' & echo started")
+    listing = "import glob\nfor p in glob.glob('/proc/[0-9]*/cmdline'): print(open(p).read().replace(chr(0), ' '))"
+    assert "432" not in kept_by_root.python("work", listing)["stdout"]
+    assert [g for g in kept_by_root.pinfold.groups() if g.name.startswith("exec-")] == []
+
+
+def test_ending_one_command_leaves_the_others(kept_by_root):
+    kept_by_root.up("work")
+    first = kept_by_root.ok("exec", "work", "--detach", "--", "sleep", "4321").strip()
+    second = kept_by_root.ok("exec", "work", "--detach", "--", "sh", "-c", "sleep 1; exit 7").strip()
+    with kept_by_root.connect("work") as client:
+        client.sendall(message(verb="end", exec=int(first)))
+        assert reply(client)["ok"] == {}
+    assert kept_by_root.call("wait", "work", first).returncode == 128 + 9
+    assert kept_by_root.call("wait", "work", second).returncode == 7
+
+
+def test_streams_of_many_commands_at_once_are_never_mixed(kept):
+    kept.up("work", resources={"pids": 256, "stdout": "4MiB"})
+    source = "import sys,hashlib\nt=sys.argv[1].encode()\nfor i in range(2000): sys.stdout.buffer.write(t*40+b'\\n')"
+
+    def one(number):
+        tag = hashlib.sha256(str(number).encode()).hexdigest()[:8]
+        result = kept.json("work", "/usr/bin/python3", "-c", source, tag)
+        return result["stdout"] == (tag * 40 + "\n") * 2000
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(one, range(32)))
+    streams = {}
+    for record in kept.records("work"):
+        if record["kind"] == "stdout":
+            streams.setdefault(record["exec"], []).append(record["data"])
+    assert streams and all(len(set("".join(parts).split("\n")) - {""}) <= 2 for parts in streams.values())
+
+
+def test_input_comes_from_a_file_or_the_caller(kept, tmp_path):
+    kept.up("work")
+    (tmp_path / "text").write_bytes(b"from a file")
+    assert kept.exec("work", "cat").stdout == b""
+    assert kept.exec("work", "cat", options=["--stdin", str(tmp_path / "text")]).stdout == b"from a file"
+    assert kept.exec("work", "cat", options=["--stdin", "-"], input=b"x" * 300000).stdout == b"x" * 300000
+
+
+def test_a_terminal_has_a_size_that_follows_the_callers(kept):
+    kept.up("work")
+    master, slave = pty.openpty()
+    import fcntl, termios
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
+    child = kept.pinfold.spawn(kept.argv("exec", "work", "--tty", "--", "sh", "-c", "stty size; read line; stty size; echo got $line"),
+                               stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    seen = b""
+    while b"33 99" not in seen:
+        seen += os.read(master, 4096)
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 44, 111, 0, 0))
+    os.kill(child.pid, signal.SIGWINCH)
+    time.sleep(0.2)
+    os.write(master, b"word\r")
+    while b"got word" not in seen:
+        seen += os.read(master, 4096)
+    assert b"44 111" in seen and child.wait(DEADLINE) == 0
+    os.close(master)
+
+
+def test_a_signal_to_the_caller_reaches_the_command(kept):
+    kept.up("work")
+    child = kept.pinfold.spawn(kept.argv("exec", "work", "--", "sh", "-c", "trap 'echo caught; exit 9' TERM; echo ready; while :; do sleep 0.1; done"),
+                               stdout=subprocess.PIPE)
+    assert child.stdout.readline() == b"ready\n"
+    child.send_signal(signal.SIGTERM)
+    assert child.stdout.read() == b"caught\n" and child.wait(DEADLINE) == 9
+
+
+def test_a_caller_that_is_killed_takes_its_command_with_it(kept_by_root):
+    kept_by_root.up("work")
+    child = kept_by_root.pinfold.spawn(kept_by_root.argv("exec", "work", "--", "sh", "-c", "echo ready; sleep 4321"), stdout=subprocess.PIPE)
+    assert child.stdout.readline() == b"ready\n"
+    child.kill()
+    child.wait()
+    eventually(lambda: kept_by_root.show("work")["execs"] == [], "the command goes on")
+
+
+def test_a_detached_command_outlives_its_caller_and_can_be_waited_for(kept):
+    kept.up("work")
+    number = kept.ok("exec", "work", "--detach", "--", "sh", "-c", "sleep 0.3; echo late; exit 5").strip()
+    assert kept.call("wait", "work", number).returncode == 5
+    assert kept.call("wait", "work", number).returncode == 5
+    assert [r["data"] for r in kept.records("work", "--exec", number) if r["kind"] == "stdout"] == ["late\n"]
+
+
+def test_records_are_numbered_without_gaps_and_resume_from_a_number(kept):
+    kept.up("work")
+    for word in ["one", "two", "three"]:
+        kept.exec("work", "sh", "-c", f"echo {word}; echo {word} >&2")
+    records = kept.records("work")
+    assert [r["seq"] for r in records] == list(range(1, len(records) + 1))
+    assert kept.records("work", "--since", str(records[3]["seq"])) == records[4:]
+    assert kept.records("work", "--tail", "2") == records[-2:]
+    assert kept.call("logs", "work").stdout == b"one\ntwo\nthree\n"
+
+
+def test_following_a_log_ends_with_the_sandbox(kept):
+    kept.up("work")
+    reader = kept.pinfold.spawn(kept.argv("logs", "work", "--follow"), stdout=subprocess.PIPE)
+    kept.exec("work", "echo", "first")
+    assert reader.stdout.readline() == b"first\n"
+    kept.exec("work", "echo", "second")
+    kept.ok("stop", "work")
+    assert reader.stdout.read() == b"second\n" and reader.wait(DEADLINE) == 0
+
+
+def test_a_log_that_is_full_forgets_its_oldest_part_and_says_so(kept):
+    kept.up("work", resources={"stdout": "32MiB"})
+    kept.exec("work", "sh", "-c", "head -c 20000000 /dev/zero | tr '\\0' x")
+    records = kept.records("work")
+    assert records[0]["seq"] > 1 and any(r["kind"] == "cut" and r["facts"].get("records", 0) > 0 for r in records)
+    folder = kept.pinfold.state / "sandboxes/work"
+    assert sum((folder / name).stat().st_size for name in ["log.0", "log.1"]) <= 2 * 4 * 1024 * 1024 + 131072
+
+
+def test_control_characters_are_escaped_on_a_terminal(kept):
+    kept.up("work")
+    kept.exec("work", "printf", r"\033]0;title\007plain\n")
+    master, slave = pty.openpty()
+    child = kept.pinfold.spawn(kept.argv("logs", "work"), stdout=slave, stderr=slave)
+    child.wait(DEADLINE)
+    os.close(slave)
+    seen = os.read(master, 4096)
+    os.close(master)
+    assert b"\x1b" not in seen and b"\\x1b" in seen and b"plain" in seen
+
+
+def test_a_paused_sandbox_stands_still_and_goes_on(kept_by_root):
+    kept_by_root.up("work")
+    kept_by_root.ok("exec", "work", "--detach", "--", "sh", "-c", "while :; do echo tick; sleep 0.02; done")
+    eventually(lambda: kept_by_root.show("work")["log_sequence"] > 5, "nothing ticks")
+    kept_by_root.ok("pause", "work")
+    before = kept_by_root.show("work")
+    time.sleep(0.3)
+    after = kept_by_root.show("work")
+    assert before["state"] == "paused" and after["log_sequence"] - before["log_sequence"] <= 1
+    refused = kept_by_root.exec("work", "true")
+    assert refused.returncode == 125 and b"paused" in refused.stderr
+    kept_by_root.ok("resume", "work")
+    eventually(lambda: kept_by_root.show("work")["log_sequence"] > after["log_sequence"] + 3, "it stays frozen")
+
+
+def test_a_paused_sandbox_can_be_killed(kept_by_root):
+    kept_by_root.up("work")
+    kept_by_root.ok("exec", "work", "--detach", "--", "sleep", "4321")
+    kept_by_root.ok("pause", "work")
+    kept_by_root.ok("kill", "work")
+    assert kept_by_root.list()[0]["state"] == "ended"
+
+
+def test_stop_leaves_nothing_but_the_log_and_rm_takes_that(kept):
+    kept.up("work")
+    kept.exec("work", "echo", "words")
+    kept.ok("stop", "work")
+    assert kept.list()[0]["state"] == "ended" and kept.show("work")["end"] == {"why": "stopped", "cleared": True}
+    assert kept.call("logs", "work").stdout == b"words\n"
+    assert kept.exec("work", "true").returncode == 125
+    assert [g for g in kept.pinfold.groups() if g.name.isdigit()] == []
+    assert kept.call("rm", "work").returncode == 0 and kept.list() == []
+
+
+def test_a_living_sandbox_is_not_removed_by_mistake(kept):
+    kept.up("work")
+    done = kept.call("rm", "work")
+    assert done.returncode == 125 and b"alive" in done.stderr
+    assert kept.exec("work", "true").returncode == 0
+
+
+def test_stop_asks_before_it_kills(kept):
+    kept.up("work")
+    kept.ok("exec", "work", "--detach", "--", "sh", "-c", "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
+    eventually(lambda: "ready" in kept.ok("logs", "work"), "the command doesn't start")
+    kept.ok("stop", "work", "--grace", "5s")
+    assert "bye" in kept.ok("logs", "work")
+
+
+def test_if_the_supervisor_is_killed_the_sandbox_dies_and_its_log_stays(kept):
+    kept.up("work")
+    kept.ok("exec", "work", "--detach", "--", "sh", "-c", "echo before; sleep 4321")
+    eventually(lambda: "before" in kept.ok("logs", "work"), "the command doesn't start")
+    os.kill(kept.show("work")["supervisor"], signal.SIGKILL)
+    eventually(lambda: kept.list()[0]["state"] == "ended", "it is listed as alive")
+    assert kept.call("logs", "work").stdout == b"before\n"
+    assert kept.exec("work", "true").returncode == 125
+    kept.up("other")
+    assert kept.exec("other", "true").returncode == 0
+    claimed = [byte for byte in (kept.pinfold.state / "slots").read_bytes() if byte]
+    assert len(claimed) == 1, "the dead one's slot is still claimed"
+
+
+def test_if_init_is_killed_whoever_waits_is_told(kept_by_root):
+    kept_by_root.up("work")
+    child = kept_by_root.pinfold.spawn(kept_by_root.argv("exec", "work", "--", "sh", "-c", "echo ready; sleep 4321"), stdout=subprocess.PIPE)
+    assert child.stdout.readline() == b"ready\n"
+    supervisor = kept_by_root.show("work")["supervisor"]
+    inits = open(f"/proc/{supervisor}/task/{supervisor}/children").read().split()
+    os.kill(int(inits[0]), signal.SIGKILL)
+    assert child.wait(DEADLINE) == 128 + 9
+    eventually(lambda: kept_by_root.list()[0]["state"] == "ended", "it is listed as alive")
+
+
+def test_an_idle_sandbox_ends_and_a_used_one_does_not(kept):
+    kept.up("work", "--idle-timeout", "700ms")
+    for _ in range(4):
+        time.sleep(0.3)
+        assert kept.exec("work", "true").returncode == 0
+    eventually(lambda: kept.list()[0]["state"] == "ended", "it never ends")
+    assert kept.show("work")["end"]["why"] == "idle"
+
+
+def test_a_lifetime_ends_a_sandbox_whatever_it_does(kept):
+    kept.up("work", "--lifetime", "300ms")
+    eventually(lambda: kept.list()[0]["state"] == "ended", "it never ends")
+    assert kept.show("work")["end"]["why"] == "lifetime"
+
+
+def test_labels_choose_what_is_listed_and_come_with_results(kept):
+    kept.up("one", "--label", "tenant=a")
+    kept.up("two", "--label", "tenant=b")
+    assert [s["name"] for s in kept.list("--label", "tenant=b")] == ["two"]
+    assert kept.json("one", "true")["labels"] == {"tenant": "a"}
+
+
+@pytest.mark.parametrize("bytes_sent", [
+    b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\x00\x00\x00\x05hello", message(verb="exec"), message(verb="nonsense"),
+    message(verb="exec", args=["true"], stdout=True), message(verb="exec", args=["true"], wrong=1),
+    message(verb="signal", exec=99, signal=9), message(verb="end", exec=4294967295), struct.pack(">I", 100) + b"half"])
+def test_a_hostile_client_harms_nobody_else(kept, bytes_sent):
+    kept.up("work")
+    with kept.connect("work") as client:
+        client.sendall(bytes_sent)
+        assert kept.exec("work", "echo", "alive").stdout == b"alive\n"
+
+
+def test_clients_that_never_read_or_never_finish_block_nobody(kept):
+    kept.up("work", resources={"stdout": "16MiB"})
+    silent = [kept.connect("work") for _ in range(20)]
+    for client in silent[:10]:
+        client.sendall(b"\x00")
+    for client in silent[10:]:
+        client.setblocking(False)
+        try:
+            for _ in range(20000):
+                client.send(message(verb="show"))
+        except BlockingIOError:
+            pass
+    slow = kept.pinfold.spawn(kept.argv("exec", "work", "--", "sh", "-c", "head -c 8000000 /dev/zero"), stdout=subprocess.PIPE)
+    started = time.monotonic()
+    assert kept.exec("work", "echo", "alive").stdout == b"alive\n" and time.monotonic() - started < 5
+    assert len(slow.stdout.read()) == 8000000 and slow.wait(DEADLINE) == 0
+    for client in silent:
+        client.close()
+
+
+def test_descriptors_that_were_not_announced_are_refused(kept):
+    kept.up("work")
+    with kept.connect("work") as client:
+        text = message(verb="exec", args=["true"])
+        socket.send_fds(client, [text], [0, 1, 2])
+        assert reply(client)["error"]["kind"] == "invalid"
+        client.sendall(message(verb="exec", args=["true"], output="capture"))
+        assert reply(client)["event"] == "started" and reply(client)["result"]["exit_code"] == 0
+
+
+def test_another_user_cannot_reach_the_socket(kept_by_root):
+    kept_by_root.up("work")
+    path = kept_by_root.pinfold.state / "sandboxes/work/control"
+    os.chmod(kept_by_root.pinfold.state, 0o755)
+    os.chmod(path.parent.parent, 0o755)
+    os.chmod(path.parent, 0o755)
+    os.chmod(path, 0o777)
+    source = f"import socket; s=socket.socket(socket.AF_UNIX); s.connect({str(path)!r}); s.sendall(b'x'); s.settimeout(5); print(s.recv(1))"
+    done = subprocess.run(["/usr/bin/python3", "-c", source], capture_output=True, user=61234, group=61234, extra_groups=[])
+    os.chmod(kept_by_root.pinfold.state, 0o700)
+    os.chmod(path.parent.parent, 0o700)
+    assert done.stdout.strip() in (b"b''", b"") and b"b'\\x" not in done.stdout

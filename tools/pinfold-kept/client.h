@@ -1,0 +1,33 @@
+/* client.h: the command's end of a kept sandbox's control socket.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "runtime/kept/wire.h"
+
+struct pin_client {
+    const char *name;
+    int state_dir, folder, socket; /* -1: none */
+    struct pin_wire in;
+};
+#define PIN_CLIENT_NONE ((struct pin_client){.state_dir = -1, .folder = -1, .socket = -1})
+
+/* Finds the sandbox's directory, and connects. Close it in any case. */
+bool pin_client_find(struct pin_client *client, const char *name, struct pin_error *err);
+bool pin_client_open(struct pin_client *client, const char *name, struct pin_error *err);
+void pin_client_close(struct pin_client *client);
+#define PIN_CLIENT __attribute__((cleanup(pin_client_close)))
+
+/* A request of this verb, to be filled; never NULL. */
+json_t *pin_client_request(const char *verb);
+/* Takes the request over; descriptors go with its first byte, and stay the caller's. */
+bool pin_client_send(struct pin_client *client, json_t *request, const int *fds, int count,
+                     struct pin_error *err);
+/* The next message, or NULL: an error of the sandbox's, or SYSTEM when it has gone. *fd (may be NULL) is a
+ * descriptor that came with it, or -1. */
+json_t *pin_client_receive(struct pin_client *client, int *fd, struct pin_error *err);
+/* Send, receive: the "ok" of the reply, for the caller to release. */
+json_t *pin_client_call(struct pin_client *client, json_t *request, struct pin_error *err);

@@ -1,0 +1,317 @@
+/* exec, shell: a command in a kept sandbox, with the caller's descriptors. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/names.h"
+#include "base/units.h"
+#include "runtime/supervise/result.h"
+#include "runtime/supervise/terminal.h"
+#include "tools/pinfold-kept/client.h"
+#include "tools/pinfold-kept/verbs.h"
+#include "tools/pinfold/report.h"
+
+struct exec_options {
+    bool json, stream, tty, detach;
+    const char *input, *cwd;
+    struct pin_texts env;
+    struct pin_number timeout;
+};
+
+#define ROW(name, letter, type, member, value, help)                                                         \
+    { name, letter, type, offsetof(struct exec_options, member), value, help, NULL }
+static const struct pin_option options[] = {
+    ROW("env", 'e', PIN_OPTION_TEXTS, env, "K=V", "set a variable for this command"),
+    ROW("cwd", 0, PIN_OPTION_TEXT, cwd, "DIR", "start it in this directory"),
+    ROW("timeout", 't', PIN_OPTION_TIME, timeout, "T", "end it after this time"),
+    ROW("stdin", 0, PIN_OPTION_TEXT, input, "FILE|-", "what it reads (nothing)"),
+    ROW("tty", 0, PIN_OPTION_FLAG, tty, NULL, "a terminal of its own"),
+    ROW("detach", 'd', PIN_OPTION_FLAG, detach, NULL, "leave it running, and print its number"),
+    ROW("json", 0, PIN_OPTION_FLAG, json, NULL, "print one JSON object"),
+    ROW("stream", 0, PIN_OPTION_FLAG, stream, NULL, "print JSON lines while things happen"),
+};
+
+struct session {
+    struct pin_client client;
+    const struct exec_options *values;
+    struct pin_terminal terminal;
+    int signals;     /* signalfd */
+    json_int_t exec; /* 0: it hasn't started, as far as we know */
+    int held;        /* a signal that came before that; 0: none */
+    unsigned interrupts;
+};
+
+static bool add_env(json_t *request, const struct pin_texts *texts, bool tty, struct pin_error *err) {
+    json_t *env = json_object();
+    const char *term = getenv("TERM");
+    (void)json_object_set_new(request, "env", env);
+    if (tty && term != NULL)
+        (void)json_object_set_new(env, "TERM", json_string(term));
+    for (size_t i = 0; i < texts->count; i++) {
+        const char *equals = strchr(texts->items[i], '=');
+        if (equals == NULL || equals == texts->items[i])
+            return pin_fail(err, PIN_ERROR_USAGE, "--env '%.60s' has no name and value", texts->items[i]);
+        PIN_FREE char *name = strndup(texts->items[i], (size_t)(equals - texts->items[i]));
+        if (name == NULL || json_object_set_new(env, name, json_string(equals + 1)) != 0)
+            return pin_fail(err, PIN_ERROR_INVALID, "--env '%.60s' isn't UTF-8", texts->items[i]);
+    }
+    return true;
+}
+
+static bool add_args(json_t *request, char *const *args, size_t count, struct pin_error *err) {
+    json_t *list = json_array();
+    (void)json_object_set_new(request, "args", list);
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(list, json_string(args[i])) != 0)
+            return pin_fail(err, PIN_ERROR_INVALID, "argument %zu isn't UTF-8", i + 1);
+    return true;
+}
+
+static void set(json_t *request, const char *key, bool value) {
+    if (value)
+        (void)json_object_set_new(request, key, json_true());
+}
+
+/* -1 without an error: there is none. */
+static bool open_input(const struct exec_options *values, int *input, struct pin_error *err) {
+    *input = -1;
+    if (values->input == NULL && values->tty && isatty(STDIN_FILENO))
+        *input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    else if (values->input != NULL && strcmp(values->input, "-") == 0)
+        *input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    else if (values->input != NULL)
+        *input = open(values->input, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (*input >= 0 || values->input == NULL)
+        return true;
+    (void)pin_fail_errno(err, "open '%s' for --stdin", values->input);
+    return pin_point(err, "%s", values->input);
+}
+
+static bool describe(json_t *request, const struct exec_options *values, char *const *args, size_t count,
+                     int input, struct pin_error *err) {
+    bool passes = !values->json && !values->detach;
+    if (!add_args(request, args, count, err) || !add_env(request, &values->env, values->tty, err))
+        return false;
+    set(request, "stdin", input >= 0);
+    set(request, "stdout", passes);
+    set(request, "stderr", passes && !values->stream && !values->tty);
+    set(request, "tty", values->tty);
+    set(request, "detach", values->detach);
+    if (values->json || values->stream)
+        (void)json_object_set_new(request, "output", json_string(values->json ? "capture" : "stream"));
+    if (values->cwd != NULL)
+        (void)json_object_set_new(request, "cwd", json_string(values->cwd));
+    if (values->timeout.given)
+        (void)json_object_set_new(request, "timeout_ms",
+                                  json_integer((json_int_t)(values->timeout.value / PIN_NS_PER_MS)));
+    if (values->tty) {
+        uint16_t rows, columns;
+        pin_terminal_size(isatty(STDIN_FILENO) ? STDIN_FILENO : -1, &rows, &columns);
+        (void)json_object_set_new(request, "rows", json_integer(rows));
+        (void)json_object_set_new(request, "columns", json_integer(columns));
+    }
+    return true;
+}
+
+static bool ask(struct session *session, char *const *args, size_t count, struct pin_error *err) {
+    const struct exec_options *values = session->values;
+    int fds[3], fd_count = 0, input;
+    if (!open_input(values, &input, err))
+        return false;
+    PIN_CLOSE int held = input;
+    json_t *request = pin_client_request("exec");
+    if (!describe(request, values, args, count, input, err)) {
+        json_decref(request);
+        return false;
+    }
+    if (input >= 0)
+        fds[fd_count++] = input;
+    if (json_object_get(request, "stdout") != NULL)
+        fds[fd_count++] = STDOUT_FILENO;
+    if (json_object_get(request, "stderr") != NULL)
+        fds[fd_count++] = STDERR_FILENO;
+    return pin_client_send(&session->client, request, fds, fd_count, err);
+}
+
+static bool take_signals(struct session *session, struct pin_error *err) {
+    static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
+    sigset_t signals;
+    (void)sigemptyset(&signals);
+    for (size_t i = 0; i < PIN_COUNT(wanted); i++)
+        (void)sigaddset(&signals, wanted[i]);
+    if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0 ||
+        (session->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
+        return pin_fail_errno(err, "take signals");
+    return true;
+}
+
+/* A second one doesn't wait for the command's consent. */
+static bool pass_signal(struct session *session, int number, struct pin_error *err) {
+    bool ends = ++session->interrupts > 1;
+    json_t *request = pin_client_request(ends ? "end" : "signal");
+    (void)json_object_set_new(request, "id", json_integer(2));
+    (void)json_object_set_new(request, "exec", json_integer(session->exec));
+    if (!ends)
+        (void)json_object_set_new(request, "signal", json_integer(number));
+    return pin_client_send(&session->client, request, NULL, 0, err);
+}
+
+static bool pass_size(struct session *session, struct pin_error *err) {
+    uint16_t rows, columns;
+    if (!session->values->tty)
+        return true;
+    pin_terminal_size(STDIN_FILENO, &rows, &columns);
+    json_t *request = pin_client_request("resize");
+    (void)json_object_set_new(request, "id", json_integer(2));
+    (void)json_object_set_new(request, "exec", json_integer(session->exec));
+    (void)json_object_set_new(request, "rows", json_integer(rows));
+    (void)json_object_set_new(request, "columns", json_integer(columns));
+    return pin_client_send(&session->client, request, NULL, 0, err);
+}
+
+/* Until the command runs there is nobody to pass a signal to: the first waits, and a second one ends us, and
+ * thereby the command. */
+static bool take_signal(struct session *session, struct pin_error *err) {
+    struct signalfd_siginfo info;
+    if (read(session->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return true;
+    if (info.ssi_signo == SIGWINCH)
+        return session->exec == 0 || pass_size(session, err);
+    if (session->exec != 0)
+        return pass_signal(session, (int)info.ssi_signo, err);
+    if (session->held != 0)
+        return pin_fail(err, PIN_ERROR_SYSTEM, "ended by signal %u", info.ssi_signo);
+    session->held = (int)info.ssi_signo;
+    return true;
+}
+
+static bool on_started(struct session *session, const json_t *message, struct pin_error *err) {
+    session->exec = json_integer_value(json_object_get(message, "exec"));
+    return session->held == 0 || pass_signal(session, session->held, err);
+}
+
+/* NULL with an error. Replies to our signals are passed over: what they are about tells itself. */
+static json_t *await(struct session *session, struct pin_error *err) {
+    struct pollfd ready[2] = {
+        {.fd = session->client.socket, .events = POLLIN},
+        {.fd = session->signals,       .events = POLLIN}
+    };
+    for (;;) {
+        if (poll(ready, 2, -1) < 0 && errno != EINTR) {
+            (void)pin_fail_errno(err, "wait for the sandbox");
+            return NULL;
+        }
+        if (ready[1].revents != 0 && !take_signal(session, err))
+            return NULL;
+        if (ready[0].revents == 0)
+            continue;
+        json_t *message = pin_client_receive(&session->client, NULL, err);
+        if (message == NULL && session->interrupts > 0 && err->kind == PIN_ERROR_NOT_FOUND) {
+            pin_error_clear(err);
+            continue;
+        }
+        if (message == NULL || json_object_get(message, "result") != NULL)
+            return message;
+        bool ok = json_object_get(message, "event") == NULL || on_started(session, message, err);
+        if (ok && session->exec != 0 && session->values->detach)
+            return message;
+        json_decref(message);
+        if (!ok)
+            return NULL;
+    }
+}
+
+static void say_why(const json_t *error) {
+    struct pin_error err = {0};
+    const char *message = json_string_value(json_object_get(error, "message"));
+    const char *hint = json_string_value(json_object_get(error, "hint"));
+    if (message == NULL)
+        return;
+    (void)pin_fail(&err, PIN_ERROR_SYSTEM, "%s", message);
+    if (hint != NULL && hint[0] != '\0')
+        (void)pin_hint(&err, "%s", hint);
+    (void)pin_report(&err, false);
+}
+
+static int conclude(const struct session *session, const json_t *message) {
+    struct pin_error err = {0};
+    const json_t *result = json_object_get(message, "result");
+    if (session->values->detach) {
+        (void)printf("%lld\n", (long long)session->exec);
+        return 0;
+    }
+    if (session->values->json)
+        (void)pin_json_print(STDOUT_FILENO, result, &err);
+    else if (!session->values->stream)
+        say_why(json_object_get(result, "error"));
+    return (int)json_integer_value(json_object_get(result, "exit_code"));
+}
+
+static int run_in(const char *name, const struct exec_options *values, char *const *args, size_t count) {
+    struct session session = {.client = PIN_CLIENT_NONE, .values = values, .signals = -1};
+    struct pin_error err = {0};
+    json_t *message = NULL;
+    bool raw = values->tty && isatty(STDIN_FILENO);
+    if (pin_client_open(&session.client, name, &err) && take_signals(&session, &err) &&
+        (!raw || pin_terminal_raw(&session.terminal, STDIN_FILENO, &err)) && ask(&session, args, count, &err))
+        message = await(&session, &err);
+    pin_terminal_restore(&session.terminal);
+    int code =
+        message != NULL ? conclude(&session, message) : pin_report(&err, values->json || values->stream);
+    json_decref(message);
+    pin_close_fd(&session.signals);
+    pin_client_close(&session.client);
+    return code;
+}
+
+static int run_exec(const struct pin_invocation *invocation) {
+    return run_in(invocation->arguments[0], invocation->values, invocation->arguments + 1,
+                  invocation->argument_count - 1);
+}
+
+static int run_shell(const struct pin_invocation *invocation) {
+    static char shell[] = "sh", with_script[] = "-c";
+    struct exec_options values = *(const struct exec_options *)invocation->values;
+    char *args[] = {shell, with_script, invocation->arguments[1], NULL};
+    bool has_script = invocation->argument_count > 1;
+    values.tty = values.tty || (!has_script && isatty(STDIN_FILENO));
+    if (!has_script && !values.tty && values.input == NULL)
+        values.input = "-";
+    return run_in(invocation->arguments[0], &values, args, has_script ? 3 : 1);
+}
+
+const struct pin_verb pin_kept_verb_exec = {
+    .name = "exec",
+    .synopsis = "NAME -- CMD ARG…",
+    .summary = "run a command in a kept sandbox",
+    .description =
+        "The command starts inside every wall of the sandbox, in a cgroup of its own; what it leaves behind "
+        "ends with it.",
+    .example = "  pinfold exec work --timeout 10s --json -- python3 step1.py",
+    .options = options,
+    .option_count = PIN_COUNT(options),
+    .values_size = sizeof(struct exec_options),
+    .least_arguments = 2,
+    .most_arguments = SIZE_MAX,
+    .run = run_exec,
+};
+
+const struct pin_verb pin_kept_verb_shell = {
+    .name = "shell",
+    .synopsis = "NAME ['SCRIPT']",
+    .summary = "a shell in a kept sandbox, or a script for it",
+    .example = "  pinfold shell work 'cd /workspace && make'",
+    .options = options,
+    .option_count = PIN_COUNT(options),
+    .values_size = sizeof(struct exec_options),
+    .least_arguments = 1,
+    .most_arguments = 2,
+    .run = run_shell,
+};

@@ -1,0 +1,190 @@
+/* ls, show, stats: what there is. `ls` reads the directories alone, and asks nobody. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/names.h"
+#include "base/text.h"
+#include "runtime/kept/home.h"
+#include "runtime/state/state_dir.h"
+#include "runtime/supervise/result.h"
+#include "tools/pinfold-kept/client.h"
+#include "tools/pinfold-kept/verbs.h"
+#include "tools/pinfold/report.h"
+
+struct list_options {
+    bool json;
+    struct pin_texts labels;
+};
+
+static const struct pin_option ls_options[] = {
+    {"label", 0, PIN_OPTION_TEXTS, offsetof(struct list_options, labels), "K=V", "only those with this label",
+     NULL                                                                                                          },
+    {"json",  0, PIN_OPTION_FLAG,  offsetof(struct list_options, json),   NULL,  "print a JSON list",          NULL},
+};
+
+static const struct pin_option show_options[] = {
+    {"json", 0, PIN_OPTION_FLAG, offsetof(struct list_options, json), NULL, "print one JSON object", NULL},
+};
+
+static void keep(json_t **to, const char *name, int folder) {
+    struct pin_error err = {0};
+    json_t *facts = pin_home_read(folder, "sandbox.json", &err);
+    if (facts == NULL) { /* being made, or torn */
+        facts = json_pack("{s:s, s:{}}", "name", name, "labels");
+    }
+    (void)json_object_set_new(facts, "state", json_string(pin_home_is_live(folder) ? "running" : "ended"));
+    *to = facts;
+}
+
+static bool has_labels(const json_t *facts, const struct pin_texts *wanted) {
+    const json_t *labels = json_object_get(facts, "labels");
+    for (size_t i = 0; i < wanted->count; i++) {
+        const char *equals = strchr(wanted->items[i], '=');
+        size_t length = equals != NULL ? (size_t)(equals - wanted->items[i]) : strlen(wanted->items[i]);
+        const json_t *label = json_object_getn(labels, wanted->items[i], length);
+        if (label == NULL || (equals != NULL && strcmp(json_string_value(label), equals + 1) != 0))
+            return false;
+    }
+    return true;
+}
+
+struct listing {
+    json_t *list;
+    const struct list_options *values;
+};
+
+static bool add(void *context, const char *name, int folder) {
+    const struct listing *listing = context;
+    json_t *facts;
+    keep(&facts, name, folder);
+    if (has_labels(facts, &listing->values->labels))
+        (void)json_array_append(listing->list, facts);
+    json_decref(facts);
+    return true;
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "-";
+}
+
+static void print_table(const json_t *list) {
+    size_t i;
+    const json_t *facts;
+    json_array_foreach(list, i, facts) {
+        char image[64], policy[64];
+        const char *raw_image = text_of(facts, "image"), *raw_policy = text_of(facts, "policy");
+        (void)printf("%-24s %-8s %-16s %s\n", text_of(facts, "name"), text_of(facts, "state"),
+                     pin_escape(policy, sizeof(policy), raw_policy, strlen(raw_policy)),
+                     pin_escape(image, sizeof(image), raw_image, strlen(raw_image)));
+    }
+}
+
+static int run_ls(const struct pin_invocation *invocation) {
+    const struct list_options *values = invocation->values;
+    struct listing listing = {json_array(), values};
+    struct pin_error err = {0};
+    PIN_CLOSE int state_dir = pin_state_open(&err);
+    bool ok = state_dir >= 0 && pin_home_list(state_dir, add, &listing, &err);
+    if (ok && values->json)
+        ok = pin_json_print(STDOUT_FILENO, listing.list, &err);
+    else if (ok)
+        print_table(listing.list);
+    json_decref(listing.list);
+    return ok ? 0 : pin_report(&err, values->json);
+}
+
+/* Of one that has ended: what its directory says. */
+static json_t *show_ended(const struct pin_client *client) {
+    struct pin_error err = {0};
+    json_t *facts;
+    keep(&facts, client->name, client->folder);
+    json_t *end = pin_home_read(client->folder, "end.json", &err);
+    (void)json_object_set_new(facts, "end", end != NULL ? end : json_null());
+    pin_error_clear(&err);
+    json_t *changes = pin_home_read(client->folder, "changes.json", &err);
+    if (changes != NULL)
+        (void)json_object_set_new(facts, "changes", changes);
+    return facts;
+}
+
+static int print_facts(json_t *facts, bool as_json, const struct pin_error *err) {
+    struct pin_error failed = {0};
+    if (facts == NULL)
+        return pin_report(err, as_json);
+    if (as_json) {
+        (void)pin_json_print(STDOUT_FILENO, facts, &failed);
+    } else {
+        (void)json_dumpf(facts, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+        (void)putchar('\n');
+    }
+    json_decref(facts);
+    return 0;
+}
+
+static int run_show(const struct pin_invocation *invocation) {
+    const struct list_options *values = invocation->values;
+    PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
+    struct pin_error err = {0};
+    json_t *facts = NULL;
+    if (!pin_client_find(&client, invocation->arguments[0], &err))
+        return pin_report(&err, values->json);
+    if (!pin_home_is_live(client.folder)) {
+        facts = show_ended(&client);
+    } else {
+        client.socket = pin_home_connect(client.folder, client.name, &err);
+        if (client.socket >= 0)
+            facts = pin_client_call(&client, pin_client_request("show"), &err);
+    }
+    return print_facts(facts, values->json, &err);
+}
+
+static int run_stats(const struct pin_invocation *invocation) {
+    const struct list_options *values = invocation->values;
+    PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
+    struct pin_error err = {0};
+    json_t *facts = NULL;
+    if (pin_client_open(&client, invocation->arguments[0], &err))
+        facts = pin_client_call(&client, pin_client_request("stats"), &err);
+    return print_facts(facts, values->json, &err);
+}
+
+const struct pin_verb pin_kept_verb_ls = {
+    .name = "ls",
+    .synopsis = "",
+    .summary = "list kept sandboxes",
+    .example = "  pinfold ls --label tenant=a --json",
+    .options = ls_options,
+    .option_count = PIN_COUNT(ls_options),
+    .values_size = sizeof(struct list_options),
+    .run = run_ls,
+};
+
+const struct pin_verb pin_kept_verb_show = {
+    .name = "show",
+    .synopsis = "NAME",
+    .summary = "what a kept sandbox is and does",
+    .example = "  pinfold show work --json",
+    .options = show_options,
+    .option_count = PIN_COUNT(show_options),
+    .values_size = sizeof(struct list_options),
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .run = run_show,
+};
+
+const struct pin_verb pin_kept_verb_stats = {
+    .name = "stats",
+    .synopsis = "NAME",
+    .summary = "what a kept sandbox has used",
+    .example = "  pinfold stats work --json",
+    .options = show_options,
+    .option_count = PIN_COUNT(show_options),
+    .values_size = sizeof(struct list_options),
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .run = run_stats,
+};

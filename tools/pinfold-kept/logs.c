@@ -1,0 +1,194 @@
+/* logs: the numbered output of a kept sandbox, alive or not. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/names.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "runtime/kept/home.h"
+#include "runtime/kept/log_read.h"
+#include "runtime/supervise/result.h"
+#include "tools/pinfold-kept/client.h"
+#include "tools/pinfold-kept/verbs.h"
+#include "tools/pinfold/report.h"
+
+#define LIVE_CHECK_MS 1000 /* a supervisor that was killed writes nothing */
+
+struct logs_options {
+    bool json, follow;
+    struct pin_number tail, since, exec;
+};
+
+static const struct pin_option options[] = {
+    {"tail",   'n', PIN_OPTION_COUNT, offsetof(struct logs_options, tail),   "N",  "only the last N records",
+     NULL                                                                                                             },
+    {"since",  0,   PIN_OPTION_COUNT, offsetof(struct logs_options, since),  "N",  "only records after number N",
+     NULL                                                                                                             },
+    {"exec",   0,   PIN_OPTION_COUNT, offsetof(struct logs_options, exec),   "N",  "only of this command",        NULL},
+    {"follow", 'f', PIN_OPTION_FLAG,  offsetof(struct logs_options, follow), NULL,
+     "wait for more until the sandbox ends",                                                                      NULL},
+    {"json",   0,   PIN_OPTION_FLAG,  offsetof(struct logs_options, json),   NULL, "one JSON object a record",    NULL},
+};
+
+struct reading {
+    const struct logs_options *values;
+    struct pin_log_reader reader;
+    bool escaped; /* standard output is a terminal */
+};
+
+static bool is_wanted(const struct reading *reading, const struct pin_log_record *record) {
+    const struct logs_options *values = reading->values;
+    return (!values->since.given || record->sequence > values->since.value) &&
+           (!values->exec.given || record->exec == values->exec.value);
+}
+
+static void print_json(const struct pin_log_record *record) {
+    struct pin_error err = {0};
+    json_t *line = json_pack("{s:I, s:I, s:I, s:s}", "seq", (json_int_t)record->sequence, "t_ns",
+                             (json_int_t)record->at_ns, "exec", (json_int_t)record->exec, "kind",
+                             pin_log_kind_name(record->kind));
+    if (record->kind == PIN_LOG_STDOUT || record->kind == PIN_LOG_STDERR) {
+        (void)pin_json_set_bytes(line, "data", record->payload, record->size);
+    } else {
+        json_error_t fault;
+        json_t *facts = json_loadb((const char *)record->payload, record->size, 0, &fault);
+        (void)json_object_set_new(line, "facts", facts != NULL ? facts : json_null());
+    }
+    (void)pin_json_print(STDOUT_FILENO, line, &err);
+    json_decref(line);
+}
+
+/* Line by line, so that line breaks stay what they are and nothing else of a terminal's language does. */
+static void print_escaped(const uint8_t *data, size_t size) {
+    char text[4096];
+    while (size > 0) {
+        const uint8_t *end = memchr(data, '\n', size);
+        size_t line = end != NULL ? (size_t)(end - data) : size;
+        size_t part = line < sizeof(text) / 8 ? line : sizeof(text) / 8; /* \u{10ffff}: ten for four */
+        (void)fputs(pin_escape(text, sizeof(text), data, part), stdout);
+        if (part == line && end != NULL) {
+            (void)putchar('\n');
+            part++;
+        }
+        data += part;
+        size -= part;
+    }
+}
+
+static void print_text(const struct reading *reading, const struct pin_log_record *record) {
+    if (record->kind == PIN_LOG_CUT) {
+        (void)fprintf(stderr, "pinfold: cut here: %.*s\n", (int)record->size, (const char *)record->payload);
+    } else if (record->kind == PIN_LOG_STDOUT || record->kind == PIN_LOG_STDERR) {
+        if (reading->escaped)
+            print_escaped(record->payload, record->size);
+        else
+            (void)fwrite(record->payload, 1, record->size, record->kind == PIN_LOG_STDOUT ? stdout : stderr);
+    }
+}
+
+static void tell_gap(const struct reading *reading) {
+    if (reading->reader.missing == 0)
+        return;
+    if (reading->values->json)
+        (void)printf("{\"kind\":\"gap\",\"records\":%llu}\n", (unsigned long long)reading->reader.missing);
+    else
+        (void)fprintf(stderr, "pinfold: %llu records are gone\n",
+                      (unsigned long long)reading->reader.missing);
+    (void)fflush(stdout);
+}
+
+static void print_all(struct reading *reading, uint64_t from) {
+    struct pin_log_record record;
+    while (pin_log_reader_next(&reading->reader, &record)) {
+        tell_gap(reading);
+        if (!is_wanted(reading, &record) || record.sequence < from)
+            continue;
+        if (reading->values->json)
+            print_json(&record);
+        else
+            print_text(reading, &record);
+    }
+    (void)fflush(stdout);
+}
+
+/* The sequence number of the first of the last N that are wanted. */
+static bool find_tail(struct reading *reading, int folder, uint64_t *from, struct pin_error *err) {
+    uint64_t tail = reading->values->tail.value, count = 0;
+    struct pin_log_record record;
+    if (tail == 0) {
+        *from = UINT64_MAX;
+        return true;
+    }
+    if (tail > 1000000)
+        tail = 1000000;
+    PIN_FREE uint64_t *ring = calloc((size_t)tail, sizeof(*ring));
+    if (ring == NULL || !pin_log_reader_open(&reading->reader, folder, err))
+        return ring != NULL ? false : pin_fail_errno(err, "read the output log");
+    while (pin_log_reader_next(&reading->reader, &record))
+        if (is_wanted(reading, &record))
+            ring[count++ % tail] = record.sequence;
+    *from = count > tail ? ring[count % tail] : 0;
+    pin_log_reader_close(&reading->reader);
+    return true;
+}
+
+static bool follow(struct reading *reading, int folder, uint64_t from, struct pin_error *err) {
+    char path[32], events[4096];
+    PIN_CLOSE int notes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", folder);
+    if (notes < 0 || inotify_add_watch(notes, path, IN_MODIFY | IN_CREATE | IN_MOVED_TO) < 0)
+        return pin_fail_errno(err, "follow the output log");
+    for (;;) {
+        bool live = pin_home_is_live(folder); /* asked before the last look */
+        print_all(reading, from);
+        if (!live)
+            return true;
+        struct pollfd ready = {.fd = notes, .events = POLLIN};
+        if (poll(&ready, 1, LIVE_CHECK_MS) > 0)
+            while (read(notes, events, sizeof(events)) > 0)
+                ;
+    }
+}
+
+static int run_logs(const struct pin_invocation *invocation) {
+    struct reading reading = {.values = invocation->values, .escaped = isatty(STDOUT_FILENO) != 0};
+    PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
+    struct pin_error err = {0};
+    uint64_t from = 0;
+    bool ok = pin_client_find(&client, invocation->arguments[0], &err) &&
+              (!reading.values->tail.given || find_tail(&reading, client.folder, &from, &err)) &&
+              pin_log_reader_open(&reading.reader, client.folder, &err);
+    if (from == UINT64_MAX) { /* nothing of what there is, all of what comes */
+        struct pin_log_record record;
+        from = 0;
+        while (ok && pin_log_reader_next(&reading.reader, &record))
+            ;
+    }
+    if (ok && reading.values->follow)
+        ok = follow(&reading, client.folder, from, &err);
+    else if (ok)
+        print_all(&reading, from);
+    pin_log_reader_close(&reading.reader);
+    return ok ? 0 : pin_report(&err, reading.values->json);
+}
+
+const struct pin_verb pin_kept_verb_logs = {
+    .name = "logs",
+    .synopsis = "NAME",
+    .summary = "what the commands of a kept sandbox have printed",
+    .description = "Records are numbered without gaps, so that --since resumes where a reader left off.\n"
+                   "On a terminal, control characters are escaped.",
+    .example = "  pinfold logs work --tail 100 --follow\n  pinfold logs work --exec 3 --json",
+    .options = options,
+    .option_count = PIN_COUNT(options),
+    .values_size = sizeof(struct logs_options),
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .run = run_logs,
+};
