@@ -44,7 +44,7 @@ _Static_assert(62 + 0x100 - 0x80 >= PIN_PLAN_LAYERS_MAX && PIN_PLAN_LAYERS_MAX <
                "a byte names a layer");
 
 static int make_scratch(const struct pin_plan *plan, int over, struct pin_error *err) {
-    char size[32] = "0", inodes[32] = "0"; /* no limit */
+    char size[32] = "0", inodes[32] = "0";    /* no limit */
     if (plan->upper_bytes != PIN_UNLIMITED) { /* a size of 0 would be none to tmpfs */
         (void)snprintf(size, sizeof(size), "%" PRIu64, plan->upper_bytes > 0 ? plan->upper_bytes : 1);
         (void)snprintf(inodes, sizeof(inodes), "%" PRIu64, pin_inodes_of(plan->upper_bytes));

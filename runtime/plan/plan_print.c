@@ -74,7 +74,9 @@ static json_t *op_json(const struct pin_op *op) {
         json_object_set_new(object, "source", text_or_escape(op->source));
     if (op->kind == PIN_OP_SYMLINK)
         json_object_set_new(object, "points_to", text_or_escape(op->content));
-    if (op->kind == PIN_OP_FILE)
+    if (op->secret != NULL)
+        json_object_set_new(object, "secret", text_or_escape(op->secret));
+    else if (op->kind == PIN_OP_FILE)
         json_object_set_new(object, "bytes", json_integer((json_int_t)op->size));
     if (op->kind == PIN_OP_OVERLAY)
         json_object_set_new(object, "size", json_integer((json_int_t)op->size));
@@ -166,6 +168,18 @@ static json_t *missing_json(uint32_t missing) {
 static const char *const root_names[] = {
     [PIN_ROOT_FROM_TMPFS] = "tmpfs", [PIN_ROOT_FROM_BIND] = "directory", [PIN_ROOT_FROM_LAYERS] = "layers"};
 
+static json_t *root_json(const struct pin_plan *plan) {
+    json_t *root = json_pack("{s:s, s:b}", "from", root_names[plan->root], "read_only", plan->root_read_only);
+    if (plan->root != PIN_ROOT_FROM_LAYERS)
+        return root;
+    json_t *layers = json_array();
+    for (size_t i = 0; i < plan->layer_count; i++)
+        json_array_append_new(layers, op_json(&plan->layers[i]));
+    json_object_set_new(root, "upper_bytes", limit_json(plan->upper_bytes));
+    json_object_set_new(root, "layers", layers);
+    return root;
+}
+
 json_t *pin_plan_to_json(const struct pin_plan *plan, const char *const *steps) {
     json_t *whole = json_object(), *operations = json_array(), *rlimits = json_array(), *order = json_array();
     for (size_t i = 0; i < plan->op_count; i++)
@@ -184,9 +198,7 @@ json_t *pin_plan_to_json(const struct pin_plan *plan, const char *const *steps) 
     json_object_set_new(whole, "namespaces", namespaces_json(plan));
     json_object_set_new(whole, "uid_map", maps_json(plan, plan->uid_maps, plan->uid_map_count));
     json_object_set_new(whole, "gid_map", maps_json(plan, plan->gid_maps, plan->gid_map_count));
-    json_object_set_new(
-        whole, "root",
-        json_pack("{s:s, s:b}", "from", root_names[plan->root], "read_only", plan->root_read_only));
+    json_object_set_new(whole, "root", root_json(plan));
     json_object_set_new(whole, "operations", operations);
     json_object_set_new(whole, "limits",
                         json_pack("{s:o, s:o, s:o, s:i}", "memory_bytes",
@@ -273,6 +285,8 @@ void pin_plan_print(const struct pin_plan *plan, const char *const *steps, FILE 
     print_list(to, "gid map", json_object_get(whole, "gid_map"));
     (void)fprintf(to, "%-14s%s%s\n", "root", root_names[plan->root],
                   plan->root_read_only ? ", read-only" : "");
+    for (size_t i = 0; i < plan->layer_count; i++)
+        print_op(&plan->layers[i], to);
     for (size_t i = 0; i < plan->op_count; i++)
         print_op(&plan->ops[i], to);
     print_limits(plan, to);
