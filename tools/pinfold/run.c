@@ -48,11 +48,12 @@ static bool open_input(const struct run_options *values, int *input, struct pin_
 static int print_result(struct pin_one_shot *run, const struct run_options *values) {
     struct pin_error err = {0};
     int fault = pin_is_set(&run->audit.fault) ? pin_report(&run->audit.fault, false) : 0;
+    bool told = true; /* a result that nobody got is no success */
     if (values->stream) {
-        (void)pin_stream_exit(&run->stream, &run->result, &err);
+        told = pin_stream_exit(&run->stream, &run->result, &err);
     } else if (values->front.json) {
         json_t *json = pin_result_json(&run->result);
-        (void)pin_json_print(STDOUT_FILENO, json, &err);
+        told = pin_json_print(STDOUT_FILENO, json, &err);
         json_decref(json);
     } else {
         if (run->result.changes != NULL)
@@ -60,6 +61,8 @@ static int print_result(struct pin_one_shot *run, const struct run_options *valu
         if (pin_is_set(&run->result.error))
             (void)pin_report(&run->result.error, false);
     }
+    if (!told)
+        fault = pin_report(&err, false);
     return fault != 0 ? fault : run->result.exit_code;
 }
 
@@ -101,7 +104,7 @@ static int run_run(const struct pin_invocation *invocation) {
     struct pin_one_shot run = PIN_ONE_SHOT_NONE;
     static struct pin_findings found; /* 40 KiB that a run without findings never touches */
     bool json = values->front.json || values->stream;
-    run.front.request.records = true;
+    run.front.request.records = run.front.request.hands_secrets = true;
     bool ok = pin_front_bundle(&run.front, &values->front, invocation->arguments, invocation->argument_count,
                                &found) &&
               pin_front_plan(&run.front, &found);
