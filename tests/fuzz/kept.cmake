@@ -1,0 +1,2 @@
+pin_fuzz_target(fuzz_kept_request LIBRARIES pin_kept)
+pin_fuzz_target(fuzz_kept_log LIBRARIES pin_kept)

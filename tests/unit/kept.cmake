@@ -1,0 +1,3 @@
+pin_unit_test(test_kept_request LIBRARIES pin_kept)
+pin_unit_test(test_kept_wire LIBRARIES pin_kept)
+pin_unit_test(test_kept_log LIBRARIES pin_kept)
