@@ -31,6 +31,8 @@ struct pin_request {
     const char *cwd;            /* NULL: the workspace, else /tmp, else / */
     const struct pin_pair *env; /* later ones win; a NULL value takes the name away */
     size_t env_count;
+    const struct pin_pair *env_under; /* below the policy's own: what the caller's programs are glad of */
+    size_t env_under_count;
     const char *const *image_env; /* "K=V" of the image's own configuration */
     size_t image_env_count;
     const struct pin_pair *image_labels; /* of its configuration: they become annotations */

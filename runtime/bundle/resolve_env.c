@@ -67,6 +67,8 @@ void pin_resolve_env(struct pin_bundle *bundle, const struct pin_policy *policy,
     struct layers layers = {.policy = policy, .arena = &bundle->arena};
     if (request->tty)
         put(&layers, "TERM", "xterm"); /* what every terminal understands; a higher layer knows better */
+    for (size_t i = 0; i < request->env_under_count; i++)
+        put(&layers, request->env_under[i].key, request->env_under[i].value);
     for (size_t i = 0; i < policy->environment.set_count; i++)
         put(&layers, policy->environment.set[i].name, policy->environment.set[i].value);
     for (size_t i = 0; i < request->image_env_count; i++)

@@ -1,8 +1,8 @@
 /* resolve_env.h: the environment of a run, layer upon layer.
  *
- * Lowest first: TERM where there is a terminal, the policy's `set`, the host names that the policy passes,
- * the request's. A name that matches `refuse` is never in it, wherever it comes from. The order of the result
- * is that of first mention. Source: docs/bundle.md "Environment".
+ * Lowest first: TERM where there is a terminal, the request's `env_under`, the policy's `set`, the host names
+ * that the policy passes, the request's. A name that matches `refuse` is never in it, wherever it comes from.
+ * The order of the result is that of first mention. Source: docs/bundle.md "Environment".
  */
 #pragma once
 

@@ -50,6 +50,16 @@ static const struct pin_pair *split_pairs(struct pin_front *front, const struct 
     return pairs;
 }
 
+static void put_over(struct pin_front *front, const struct pin_pair *pairs, size_t count) {
+    struct pin_request *request = &front->request;
+    struct pin_pair *all = pin_arena_array(&front->arena, request->env_count + count, sizeof(*all));
+    if (request->env_count > 0)
+        memcpy(all, request->env, request->env_count * sizeof(*all));
+    memcpy(all + request->env_count, pairs, count * sizeof(*all));
+    request->env = all;
+    request->env_count += count;
+}
+
 static bool ends_with(const char *text, size_t length, const char *end) {
     size_t size = strlen(end);
     return length >= size && memcmp(text + length - size, end, size) == 0;
@@ -124,6 +134,10 @@ static bool take_request(struct pin_front *front, const struct pin_front_options
     request->args = (const char *const *)args;
     request->arg_count = arg_count;
     request->env = split_pairs(front, &options->env, "--env", &request->env_count, found);
+    if (options->env_over_count > 0)
+        put_over(front, options->env_over, options->env_over_count);
+    request->env_under = options->env_under;
+    request->env_under_count = options->env_under_count;
     request->labels = split_pairs(front, &options->labels, "--label", &request->label_count, found);
     request->host_env = (const char *const *)environ;
     request->egress = options->egress.items;

@@ -23,6 +23,9 @@ struct pin_front_options { /* the first member of each verb's values */
     struct pin_number memory, cpus, pids, timeout;
     bool tty, json;
     int frames, on_exit; /* of the choices in front.c; -1: not given */
+    /* for front doors that aren't a command line: variables over `env`, and below every other */
+    const struct pin_pair *env_over, *env_under; /* borrowed; a NULL value takes the name away */
+    size_t env_over_count, env_under_count;
 };
 
 extern const char *const pin_front_frames[], *const pin_front_on_exit[]; /* ended by NULL */
