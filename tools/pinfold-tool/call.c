@@ -1,0 +1,239 @@
+/* `pinfold tool call`: a request is read and its arguments checked; then it is a run like any other, of the
+ * runner that this program carries. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/names.h"
+#include "pin_tool_runners.h"
+#include "runtime/tool/env.h"
+#include "runtime/tool/request.h"
+#include "runtime/tool/result.h"
+#include "tools/pinfold-tool/verbs.h"
+#include "tools/pinfold/one_shot.h"
+#include "tools/pinfold/report.h"
+
+struct call_options {
+    struct pin_front_options front; /* first: PIN_FRONT_ROW */
+    bool audit_sync;
+};
+
+static const struct pin_option options[] = {
+    PIN_FRONT_ROW("policy", 'p', PIN_OPTION_TEXT, policy, "P",
+                  "the policy: a built-in or installed name, or a file (the request's, or tool)", NULL),
+    PIN_FRONT_ROW("site", 0, PIN_OPTION_TEXT, site, "FILE",
+                  "the site's floor and ceiling over every policy (/etc/pinfold/site.json)", NULL),
+    PIN_FRONT_ROW("image", 0, PIN_OPTION_TEXT, image, "REF", "the image that the root is made from (host)",
+                  NULL),
+    PIN_FRONT_ROW("workspace", 'w', PIN_OPTION_TEXT, workspace, "DIR[:ro|:cow]",
+                  "show this directory at /workspace: read-write, read-only or copy-on-write", NULL),
+    PIN_FRONT_ROW("egress", 0, PIN_OPTION_TEXTS, egress, "HOST:PORT", "let connections to this host leave",
+                  NULL),
+    PIN_FRONT_ROW("memory", 0, PIN_OPTION_SIZE, memory, "N", "at most this much memory", NULL),
+    PIN_FRONT_ROW("cpus", 0, PIN_OPTION_CPUS, cpus, "N", "at most this many processors", NULL),
+    PIN_FRONT_ROW("pids", 0, PIN_OPTION_COUNT, pids, "N", "at most this many processes and threads", NULL),
+    {"audit-sync", 0, PIN_OPTION_FLAG, offsetof(struct call_options, audit_sync), NULL,
+                                                                                               "each audit record is on the disk before the call goes on", NULL},
+};
+
+struct language {
+    const char *program, *flag; /* `program flag RUNNER` */
+    const char *runner, *more;  /* names of embedded files; `more` goes before the request on stdin */
+};
+
+static const struct language languages[] = {
+    [PIN_TOOL_PYTHON] = {"python3", "-c", "runner.py", "more.py"},
+    [PIN_TOOL_TYPESCRIPT] = {"node",    "-e", "runner.js", NULL     },
+    [PIN_TOOL_JAVASCRIPT] = {"node",    "-e", "runner.js", NULL     },
+};
+
+struct call {
+    struct pin_tool_request request;
+    struct pin_arena arena;
+    struct pin_tool_env env;
+    struct pin_front_options front;
+    struct pin_one_shot run;
+    char *argv[4];
+    char key[PIN_TOOL_KEY_TEXT];
+};
+
+static const char *embedded(const char *name) {
+    for (size_t i = 0; i < pin_tool_runners_count; i++)
+        if (strcmp(pin_tool_runners[i].name, name) == 0)
+            return (const char *)pin_tool_runners[i].data;
+    return "";
+}
+
+static bool read_request(struct call *call, const char *name, struct pin_findings *found) {
+    struct pin_error err = {0};
+    size_t size;
+    bool is_stdin = name == NULL || strcmp(name, "-") == 0;
+    PIN_FREE char *text = is_stdin ? pin_read_all(STDIN_FILENO, PIN_TOOL_REQUEST_MAX, &size, &err)
+                                   : pin_read_file_at(AT_FDCWD, name, PIN_TOOL_REQUEST_MAX, &size, &err);
+    if (text == NULL) {
+        (void)pin_wrap(&err, "read the request");
+        pin_find_error(found, &err);
+        return false;
+    }
+    return pin_tool_request_parse(&call->request, text, size, found);
+}
+
+/* Two that differ can't both be meant. */
+static bool choose_policy(struct call *call, struct pin_findings *found) {
+    const char *given = call->front.policy, *asked = call->request.policy;
+    if (given != NULL && asked != NULL && strcmp(given, asked) != 0) {
+        (void)pin_find(found, PIN_ERROR_REFUSED, "/policy", "leave it out of the request",
+                       "the request asks for the policy '%.60s', and --policy says '%.60s'", asked, given);
+        return false;
+    }
+    if (given == NULL)
+        call->front.policy = asked;
+    return true;
+}
+
+static void put_labels(struct call *call) {
+    const char **labels = NULL;
+    size_t count = 0;
+    const char *name;
+    json_t *value;
+    json_object_foreach(call->request.labels, name, value) {
+        const char **label = pin_arena_grow(&call->arena, &labels, &count, sizeof(*labels));
+        *label = pin_arena_printf(&call->arena, "%s=%s", name, json_string_value(value));
+    }
+    call->front.labels = (struct pin_texts){labels, count};
+}
+
+static bool put_options(struct call *call, const struct call_options *values, struct pin_findings *found) {
+    call->front = values->front;
+    pin_tool_env(&call->request, &call->arena, &call->env);
+    call->front.env_over = call->env.over;
+    call->front.env_over_count = call->env.over_count;
+    call->front.env_under = call->env.under;
+    call->front.env_under_count = call->env.under_count;
+    call->front.frames = pin_name_find(pin_front_frames, 4, "fd");
+    call->front.on_exit = -1;
+    if (call->request.timeout_ns > 0)
+        call->front.timeout = (struct pin_number){true, call->request.timeout_ns};
+    put_labels(call);
+    return choose_policy(call, found);
+}
+
+static bool plan_call(struct call *call, const struct call_options *values, struct pin_findings *found) {
+    const struct language *language = &languages[call->request.language];
+    if (!put_options(call, values, found))
+        return false;
+    call->argv[0] = pin_arena_strdup(&call->arena, language->program);
+    call->argv[1] = pin_arena_strdup(&call->arena, language->flag);
+    call->argv[2] = pin_arena_strdup(&call->arena, embedded(language->runner));
+    call->run.front.request.records = true;
+    return pin_front_bundle(&call->run.front, &call->front, call->argv, 3, found) &&
+           pin_front_plan(&call->run.front, found);
+}
+
+static bool draw_key(struct call *call, struct pin_error *err) {
+    unsigned char bytes[(PIN_TOOL_KEY_TEXT - 1) / 2];
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return pin_fail_errno(err, "draw the call's key");
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        (void)snprintf(call->key + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+/* The runner's stdin, in memory alone: it holds the tool's arguments. */
+static int make_input(const struct call *call, struct pin_error *err) {
+    const char *more = languages[call->request.language].more;
+    PIN_CLOSE int input = memfd_create("tool-call", MFD_CLOEXEC);
+    PIN_FREE char *packet = pin_tool_request_packet(&call->request, call->key);
+    if (packet == NULL)
+        errno = ENOMEM;
+    if (input < 0 || packet == NULL) {
+        (void)pin_fail_errno(err, "hand the request in");
+        return -1;
+    }
+    if ((more != NULL && !pin_write_all(input, embedded(more), strlen(embedded(more)) + 1, err)) ||
+        !pin_write_all(input, packet, strlen(packet), err))
+        return -1;
+    if (lseek(input, 0, SEEK_SET) != 0) {
+        (void)pin_fail_errno(err, "hand the request in");
+        return -1;
+    }
+    return pin_steal_fd(&input);
+}
+
+static int print_result(struct call *call) {
+    struct pin_error err = {0};
+    int code = PIN_REPORT_EXIT;
+    int fault = pin_is_set(&call->run.audit.fault) ? pin_report(&call->run.audit.fault, false) : 0;
+    json_t *json = pin_tool_result_json(&call->run.result, call->key, &code);
+    if (json == NULL)
+        (void)pin_fail(&err, PIN_ERROR_EXHAUSTED, "the result can't be held: memory is out");
+    else
+        (void)pin_json_print(STDOUT_FILENO, json, &err);
+    json_decref(json);
+    if (pin_is_set(&err))
+        return pin_report(&err, false);
+    return fault != 0 ? fault : code;
+}
+
+static int run_planned(struct call *call, const struct call_options *values) {
+    struct pin_error err = {0};
+    PIN_CLOSE int input = draw_key(call, &err) ? make_input(call, &err) : -1;
+    const struct pin_one_shot_settings settings = {
+        .output = PIN_OUTPUT_CAPTURE,
+        .input = input,
+        .fingerprint = true,
+        .audit_sync = values->audit_sync,
+        .io = PIN_IO_AUTO,
+    };
+    if (input >= 0 && pin_one_shot_run(&call->run, &settings, &err))
+        return print_result(call);
+    if (pin_is_set(&call->run.audit.fault))
+        (void)pin_report(&call->run.audit.fault, false);
+    return pin_report(&err, true);
+}
+
+static int report_refusal(const struct call *call, const struct pin_findings *found, bool sync) {
+    struct pin_error err = {0};
+    if (!pin_run_audit_refusal(&call->run.front, found, sync, &err))
+        (void)pin_report(&err, false);
+    return pin_report_findings(found, true);
+}
+
+static int run_call(const struct pin_invocation *invocation) {
+    const struct call_options *values = invocation->values;
+    const char *name = invocation->argument_count > 0 ? invocation->arguments[0] : NULL;
+    static struct pin_findings found;
+    struct call call = {.run = PIN_ONE_SHOT_NONE};
+    bool ok = read_request(&call, name, &found) && plan_call(&call, values, &found);
+    int code = ok ? run_planned(&call, values) : report_refusal(&call, &found, values->audit_sync);
+    pin_one_shot_free(&call.run);
+    pin_tool_request_free(&call.request);
+    pin_arena_free(&call.arena);
+    return code;
+}
+
+const struct pin_verb pin_tool_verb_call = {
+    .name = "tool call",
+    .synopsis = "[REQUEST.json|-]",
+    .summary = "run one function of a tool, in a sandbox of its own",
+    .description = "The request is a JSON object (from standard input without a name): language, source, "
+                   "name, args and more. Its arguments are checked by the tool's JSON schema before anything "
+                   "is built. The result is one JSON object: status, func_return, agent_state, stdout, "
+                   "stderr, sandbox_config_fingerprint, usage, notes.\n"
+                   "Exit codes: 0 success, 1 the tool failed, 124 time limit, 137 memory limit, 125 refused, "
+                   "with {\"error\": …} instead of a result.",
+    .example = "  echo '{\"language\": \"python\", \"name\": \"add\", \"args\": {\"a\": 1, \"b\": 2},\n"
+               "    \"source\": \"def add(a, b): return a + b\"}' | pinfold tool call",
+    .options = options,
+    .option_count = PIN_COUNT(options),
+    .values_size = sizeof(struct call_options),
+    .most_arguments = 1,
+    .run = run_call,
+};

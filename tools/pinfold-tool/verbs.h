@@ -1,0 +1,6 @@
+/* verbs.h: the verbs of `pinfold tool`. */
+#pragma once
+
+#include "tools/pinfold/options.h"
+
+extern const struct pin_verb pin_tool_verb_call;

@@ -1,0 +1,218 @@
+# Runs one function of a tool and sends what came of it over the frame descriptor; docs/tool.md. Standard library
+# only, Python 3.8 to 3.14. It is compiled anew for every call: what only some calls need stands in more.py.
+import sys
+
+_path0 = sys.path.pop(0) if sys.path and sys.path[0] == "" else None  # nothing of the workspace stands in for ours
+import json
+import os
+
+VALUES_MAX, NOTES_MAX = 200000, 16  # one value more and the host would not read it
+_os_write, _os_exit, _dumps = os.write, os._exit, json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
+
+
+class Tool:
+    """One call: its request, and the result on its way."""
+
+    def __init__(self):
+        self.nonce = bytes.fromhex(os.environ.pop("PINFOLD_FRAME_NONCE"))
+        given = int(os.environ.pop("PINFOLD_FRAME_FD"))
+        # a number that nobody closes or writes to by habit; closed in programs that the tool starts
+        import fcntl
+        try:
+            self.fd = fcntl.fcntl(given, fcntl.F_DUPFD_CLOEXEC, 200)
+        except OSError:
+            self.fd = os.dup(given)
+        os.close(given)
+        with open(0, "rb", closefd=False) as stdin:
+            packet = stdin.read()
+        null = os.open("/dev/null", os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+        code, more = packet.split(b"\0", 1)  # the code that is rarely needed, then the request
+        self.more_source = code.decode()
+        self.request = json.loads(more)
+        self.notes = []
+        self.values = 0
+
+    def more(self):
+        scope = {"__name__": "pinfold_runner", "VALUES_MAX": VALUES_MAX}
+        exec(compile(self.more_source, "<pinfold>", "exec"), scope)
+        return scope
+
+    def note(self, text):
+        if len(self.notes) < NOTES_MAX:
+            self.notes.append(text)
+
+    def plain(self, value, place=""):
+        """The value as JSON has it; what JSON can't say becomes text, with a note."""
+        self.values += 1
+        kind = type(value)
+        if value is None or kind is bool:
+            return value
+        if kind is str:
+            return self.text(value, place)
+        if kind is int and -(1 << 63) <= value < 1 << 63:
+            return value
+        if kind is float and value - value == 0:
+            return value
+        if kind is list or kind is tuple:
+            return [self.plain(item, "%s/%d" % (place, i)) for i, item in enumerate(value)]
+        if kind is dict:
+            return {self.key(k, place): self.plain(v, "%s/%s" % (place, k)) for k, v in value.items()}
+        return self.more()["unusual"](self, value, place)
+
+    def text(self, value, place):
+        try:
+            value.encode()
+            return value
+        except UnicodeEncodeError:
+            self.note("%s: characters outside Unicode were escaped" % (place or "/"))
+            return value.encode("utf-8", "backslashreplace").decode()
+
+    def key(self, key, place):
+        if type(key) is str:
+            return self.text(key, place)
+        self.note("%s: keys that are no text became text" % (place or "/"))
+        return self.text(str(key), place)
+
+    def encode(self, value, what):
+        """JSON of a value, or the JSON of its text."""
+        self.values = 0
+        try:
+            plain = self.plain(value)
+            if self.values <= VALUES_MAX:
+                return _dumps(plain)
+            self.note("%s: more than %d values: given as the text of its JSON" % (what, VALUES_MAX))
+            return _dumps(_dumps(plain))
+        except RecursionError:
+            self.note("%s: nested too deeply, or in itself: given as text" % what)
+            return _dumps(self.text(self.more()["safe_text"](value), what))
+
+    def send(self, fields):
+        fields.append('"notes": ' + _dumps(self.notes))
+        fields.append('"key": ' + _dumps(self.request["key"]))
+        payload = ("{" + ", ".join(fields) + "}").encode()
+        head = self.nonce + b"\1\1\0\0" + len(payload).to_bytes(4, "big") + crc32c(payload, self).to_bytes(4, "big")
+        data = memoryview(head + payload)
+        while data:
+            data = data[_os_write(self.fd, data[:1 << 20]):]
+
+
+def crc32c(data, tool):
+    """RFC 3720, B.4."""
+    if len(data) > 4096:
+        return tool.more()["crc32c_long"](data, crc_step)
+    return crc_step(0xFFFFFFFF, data) ^ 0xFFFFFFFF
+
+
+def crc_step(crc, data):
+    table = []
+    for n in range(256):
+        for _ in range(8):
+            n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
+        table.append(n)
+    for byte in data:
+        crc = table[(crc ^ byte) & 255] ^ crc >> 8
+    return crc
+
+
+def find_function(tree, name):
+    """The definition that the name has in the end, wherever it stands outside other functions and classes."""
+    found, names, rest = None, [], list(tree.body)
+    while rest:
+        node = rest.pop(0)
+        kind = type(node).__name__
+        if kind in ("FunctionDef", "AsyncFunctionDef"):
+            names.append(node.name)
+            if node.name == name:
+                found = node
+        elif kind != "ClassDef":
+            for field in ("body", "orelse", "finalbody", "handlers"):
+                part = getattr(node, field, None)
+                if isinstance(part, list):
+                    rest.extend(part)
+    return found, names
+
+
+def load(tool):
+    request, source = tool.request, tool.request["source"]
+    module = type(sys)("tool")
+    module.__file__ = "tool.py"
+    module.client = None
+    sys.modules["tool"] = module
+    tree = compile(source, "tool.py", "exec", 0x400, True)  # ast.PyCF_ONLY_AST, without ours of __future__
+    node, names = find_function(tree, request["name"])
+    if node is None:
+        raise NameError("the source defines no function '%s'; it has: %s" % (request["name"], ", ".join(names) or "none"))
+    if sys.version_info >= (3, 14) and ("multiprocessing" in source or "concurrent" in source):
+        import multiprocessing
+        multiprocessing.set_start_method("fork")  # a server's new interpreter could not import the tool
+    if _path0 is not None:
+        sys.path.insert(0, _path0)
+    exec(compile(tree, "tool.py", "exec", 0, True), module.__dict__)
+    return module, node
+
+
+def call(tool):
+    request = tool.request
+    module, node = load(tool)
+    function = module.__dict__[request["name"]]
+    wanted = node.args
+    only_by_place = [a.arg for a in getattr(wanted, "posonlyargs", [])]
+    names = only_by_place + [a.arg for a in wanted.args + wanted.kwonlyargs]
+    args = request["args"]
+    hints = [a.annotation for a in wanted.args + wanted.kwonlyargs + getattr(wanted, "posonlyargs", [])]
+    if any(h is not None and getattr(h, "id", "") not in ("str", "int", "float", "bool") for h in hints):
+        args = tool.more()["convert"](function, args, module)
+    if "agent_state" in names:
+        tool.state = args["agent_state"] = tool.more()["load_state"](request)
+    if "agent_id" in names and "agent_id" not in args:
+        args["agent_id"] = request["agent_id"]
+    placed = []
+    for name in only_by_place:
+        if name not in args:
+            break
+        placed.append(args.pop(name))
+    value = function(*placed, **args)
+    if hasattr(value, "__await__"):
+        import asyncio
+
+        async def wait():
+            return await value
+        value = asyncio.run(wait())
+    return value
+
+
+def end(tool, fields, code):
+    try:
+        threads = sys.modules.get("threading")
+        left = threads.active_count() - 1 if threads else 0
+        if left > 0:
+            tool.note("%d threads were still running when the function had returned" % left)
+    except Exception:
+        pass
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        try:
+            stream.flush()
+        except BaseException:
+            pass  # closed, replaced, or what it leads to is gone
+    try:
+        tool.send(fields)
+    finally:
+        _os_exit(code)
+
+
+def main():
+    tool = Tool()
+    tool.state = tool
+    try:
+        value = call(tool)
+        fields = ['"ok": true', '"func_return": ' + tool.encode(value, "func_return")]
+        if tool.state is not tool:
+            fields.append('"agent_state": ' + tool.more()["state_json"](tool))
+    except BaseException as error:
+        fields = tool.more()["failed"](tool, error)
+    end(tool, fields, 0)
+
+
+main()
