@@ -148,6 +148,21 @@ static bool make_file(const struct pin_op *op, int root, struct pin_error *err) 
     return pin_write_all(fd, op->content, op->size, err) || pin_wrap(err, "'/%s'", op->target);
 }
 
+/* Whoever runs the command may read it, and nobody else. */
+static bool make_secret(const struct pin_plan *plan, const struct pin_op *op, int root,
+                        struct pin_error *err) {
+    PIN_CLOSE int fd = pin_open_beneath(root, op->target, O_CREAT | O_EXCL | O_WRONLY, op->mode, err);
+    if (fd < 0)
+        return false;
+    if (op->content == NULL)
+        return pin_fail(err, PIN_ERROR_INTERNAL, "nobody has brought the secret");
+    if (!pin_write_all(fd, op->content, op->size, err))
+        return false;
+    if (fchown(fd, plan->bundle->process.uid, plan->bundle->process.gid) != 0 || fchmod(fd, op->mode) != 0)
+        return pin_fail_errno(err, "give the file to the command's user");
+    return true;
+}
+
 static bool make_link(const struct pin_op *op, int root, struct pin_error *err) {
     if (symlinkat(op->content, root, op->target) != 0 && errno != EEXIST)
         return pin_fail_errno(err, "make the link '/%s'", op->target);
@@ -336,7 +351,10 @@ static bool apply_op(const struct pin_plan *plan, size_t index, struct pin_host_
     const struct pin_op *op = &plan->ops[index];
     switch (op->kind) {
     case PIN_OP_DIRECTORY: return (op->make_target ? make_missing : make_directory)(op, mounts->root, err);
-    case PIN_OP_FILE: return (op->make_target ? make_missing : make_file)(op, mounts->root, err);
+    case PIN_OP_FILE:
+        if (op->secret != NULL)
+            return make_secret(plan, op, mounts->root, err);
+        return (op->make_target ? make_missing : make_file)(op, mounts->root, err);
     case PIN_OP_SYMLINK: return make_link(op, mounts->root, err);
     case PIN_OP_BIND: return bind_source(op, &sources->ops[index], mounts->root, err);
     case PIN_OP_FILESYSTEM: return mount_filesystem(plan, op, mounts->root, err);

@@ -90,6 +90,25 @@ static void override_workspace(struct pin_bundle *bundle, const struct pin_reque
         bundle->ext.workspace.size_bytes = effective->filesystem.workspace_size_bytes;
 }
 
+/* The bundle's own wishes, and the request's. */
+static void merge_secrets(struct pin_bundle *bundle, const struct pin_request *request,
+                          const struct pin_policy *ceiling, struct pin_findings *found) {
+    struct pin_bundle_ext *ext = &bundle->ext;
+    const char **all =
+        pin_arena_array(&bundle->arena, ext->secret_count + request->secret_count, sizeof(*all));
+    size_t count = 0;
+    for (size_t i = 0; i < ext->secret_count; i++)
+        all[count++] = ext->secrets[i];
+    for (size_t i = 0; i < request->secret_count; i++)
+        all[count++] = pin_arena_strdup(&bundle->arena, request->secrets[i]);
+    if (ext->secret_count > 0 && !request->hands_secrets)
+        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "config.json /pinfold/secrets", "leave it out",
+                       "handing over secrets by this front door isn't in this build");
+    ext->secrets = all;
+    ext->secret_count = count;
+    pin_request_check_secrets(ceiling, all, count, found);
+}
+
 static void check_workspace(const struct pin_bundle *bundle, struct pin_findings *found) {
     const char *source = bundle->ext.workspace.source, *target = bundle->ext.workspace.target;
     if (source == NULL)
@@ -216,6 +235,7 @@ bool pin_bundle_admit(struct pin_bundle *bundle, const struct pin_policy *ceilin
     struct pin_policy *effective = pin_request_narrow(ceiling, &asked, found);
     const struct pin_policy *judge = effective != NULL ? effective : ceiling;
     override_workspace(bundle, request, judge, found);
+    merge_secrets(bundle, request, ceiling, found);
     pin_bundle_check_wall(bundle, found);
     pin_bundle_check_mounts(bundle, found);
     check_workspace(bundle, found);

@@ -137,6 +137,14 @@ static struct pin_strings strings_of(struct pin_arena *arena, const char *const 
     return strings;
 }
 
+/* "KEY:file" asks for the secret "KEY". */
+static struct pin_strings secrets_of(struct pin_arena *arena, const char *const *list, size_t count) {
+    struct pin_strings strings = {pin_arena_array(arena, count, sizeof(*strings.items)), count};
+    for (size_t i = 0; i < count; i++)
+        strings.items[i].text = pin_arena_strndup(arena, list[i], strcspn(list[i], ":"));
+    return strings;
+}
+
 static void state_filesystem(struct pin_policy *asked, const struct pin_bundle *bundle,
                              const struct pin_rootfs *host) {
     const struct pin_bundle_ext *ext = &bundle->ext;
@@ -176,7 +184,7 @@ static void state_grants(struct pin_policy *asked, const struct pin_bundle *bund
     const struct pin_bundle_ext *ext = &bundle->ext;
     asked->network.egress = ext->egress;
     asked->network.egress_count = ext->egress_count;
-    asked->secrets = strings_of(&asked->arena, ext->secrets, ext->secret_count);
+    asked->secrets = secrets_of(&asked->arena, ext->secrets, ext->secret_count);
     asked->tty = bundle->process.terminal;
     asked->frames = ext->frames;
     asked->optional = ext->optional;

@@ -215,10 +215,6 @@ void pin_fill_grants(struct pin_bundle *bundle, const struct pin_policy *policy)
     if (ext->egress == NULL)
         copy_egress(bundle, policy);
     add_refusals(bundle, policy);
-    if (ext->secrets == NULL) {
-        ext->secrets = copy_strings(&bundle->arena, &policy->secrets);
-        ext->secret_count = policy->secrets.count;
-    }
     if (ext->record == NULL) {
         ext->record = copy_strings(&bundle->arena, &policy->audit.record);
         ext->record_count = policy->audit.record.count;

@@ -11,6 +11,7 @@
 #include "policy/json_source.h"
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
+#include "runtime/secrets/secret_spec.h"
 
 #define WHERE_TEXT sizeof(((struct pin_error *)0)->pointer)
 
@@ -218,11 +219,19 @@ static void check_labels(const struct pin_policy *ceiling, const struct pin_requ
     }
 }
 
+/* A line break would forge a variable wherever an environment is printed, one in a line. */
+static bool is_variable_name(const char *name) {
+    for (const char *at = name; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == '\x7f' || *at == '=')
+            return false;
+    return name[0] != '\0';
+}
+
 static void check_variable(const struct pin_policy *ceiling, const struct pin_pair *variable,
                            struct pin_findings *found) {
     char shown[160], place[WHERE_TEXT];
     (void)pin_escape(shown, sizeof(shown), variable->key, strlen(variable->key));
-    if (variable->key[0] == '\0' || strchr(variable->key, '=') != NULL) {
+    if (!is_variable_name(variable->key)) {
         (void)pin_find(found, PIN_ERROR_INVALID, "--env", "write --env NAME=VALUE",
                        "'%s' is no variable's name", shown);
         return;
@@ -314,16 +323,53 @@ void pin_request_check_supported(const struct pin_policy *policy, const struct p
         bool asked;
         const char *pointer, *what;
     } rows[] = {
-        {policy->secrets.count > 0,                           "/secrets",      "handing over secrets"  },
-        {request->secret_count > 0,                           "--secret",      "handing over secrets"  },
-        {records_syscalls(policy),                            "/audit/record", "recording system calls"},
-        {policy->audit.record.count > 0 && !request->records, "/audit/record",
-         "the audit log of this front door"                                                            },
+        {request->secret_count > 0 && !request->hands_secrets, "--secret",
+         "handing over secrets by this front door"                                                      },
+        {records_syscalls(policy),                             "/audit/record", "recording system calls"},
+        {policy->audit.record.count > 0 && !request->records,  "/audit/record",
+         "the audit log of this front door"                                                             },
     };
     for (size_t i = 0; i < PIN_COUNT(rows); i++)
         if (rows[i].asked)
             (void)pin_find(found, PIN_ERROR_UNSUPPORTED, rows[i].pointer, "leave it out",
                            "%s isn't in this build", rows[i].what);
+}
+
+static void check_secret_variable(const struct pin_policy *ceiling, const struct pin_secret_spec *spec,
+                                  struct pin_findings *found) {
+    const struct pin_pair variable = {spec->target, NULL};
+    if (spec->form == PIN_SECRET_ENV)
+        check_variable(ceiling, &variable, found);
+}
+
+void pin_request_check_secrets(const struct pin_policy *ceiling, const char *const *specs, size_t count,
+                               struct pin_findings *found) {
+    if (count > PIN_SECRETS_MAX)
+        (void)pin_find(found, PIN_ERROR_INVALID, "--secret", "ask for fewer", "%zu secrets are more than %d",
+                       count, PIN_SECRETS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        struct pin_secret_spec spec;
+        struct pin_error err = {0};
+        if (pin_secret_spec_parse(specs[i], &spec, &err))
+            check_secret_variable(ceiling, &spec, found);
+        else
+            (void)pin_find(found, err.kind, "--secret", err.hint, "%s", err.message);
+    }
+}
+
+/* A secret that isn't asked for isn't handed over, whatever the policy lists. */
+static void narrow_secrets(struct pin_policy *asked, const struct pin_policy *ceiling,
+                           const struct pin_request *request, struct pin_findings *found) {
+    if (request->bundle) /* judged with what the bundle asks for itself */
+        return;
+    asked->secrets.items =
+        pin_arena_array(&asked->arena, request->secret_count, sizeof(*asked->secrets.items));
+    asked->secrets.count = request->secret_count;
+    for (size_t i = 0; i < request->secret_count; i++)
+        asked->secrets.items[i] = (struct pin_string){
+            pin_arena_strndup(&asked->arena, request->secrets[i], strcspn(request->secrets[i], ":")),
+            {.file = "command line"}};
+    pin_request_check_secrets(ceiling, request->secrets, request->secret_count, found);
 }
 
 /* What is asked for instead of all that the policy grants; whether it grants that is the order's to judge. */
@@ -354,6 +400,7 @@ struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const st
     narrow_streams(asked, ceiling, request, found);
     narrow_identity(asked, request);
     narrow_egress(asked, request, found);
+    narrow_secrets(asked, ceiling, request, found);
     check_labels(ceiling, request, found);
     for (size_t i = 0; i < request->env_count; i++)
         check_variable(ceiling, &request->env[i], found);

@@ -59,9 +59,10 @@ struct pin_request {
 
     const char *const *egress; /* "HOST:PORT" */
     size_t egress_count;
-    const char *const *secrets;
+    const char *const *secrets; /* as secret_spec.h has them */
     size_t secret_count;
 
+    bool hands_secrets; /* the front door can hand secrets over: without it, asking for one is refused */
     bool records; /* the front door writes the audit log: without it a policy that wants that is refused */
 };
 
@@ -74,6 +75,10 @@ struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const st
 /* Findings for what this version can't do yet, whoever asks for it. */
 void pin_request_check_supported(const struct pin_policy *policy, const struct pin_request *request,
                                  struct pin_findings *found);
+
+/* Findings for secrets that can't be handed over like this, whether they are granted or not. */
+void pin_request_check_secrets(const struct pin_policy *ceiling, const char *const *specs, size_t count,
+                               struct pin_findings *found);
 
 /* Whether the rule is about this image, signed or not; `digest` may be NULL. */
 bool pin_request_rule_matches(const struct pin_image_rule *rule, const char *name, const char *digest);

@@ -111,6 +111,8 @@ static void set_ext(struct pin_bundle *bundle, const struct pin_policy *policy,
     pin_fill_limits(ext, policy);
     pin_fill_grants(bundle, policy);
     ext->frames = policy->frames;
+    ext->secrets = copy_list(bundle, request->secrets, request->secret_count);
+    ext->secret_count = request->secret_count;
     copy_labels(bundle, request);
     copy_image_labels(bundle, request);
 }

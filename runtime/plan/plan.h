@@ -46,17 +46,18 @@ struct pin_op {
     enum pin_op_kind kind;
     const char *target;  /* "" is the root itself */
     const char *content; /* FILE: bytes; SYMLINK: where it points */
+    const char *secret;  /* FILE: of this secret, whose value becomes `content` when it is built */
     size_t size;         /* FILE: of the content; OVERLAY: of the upper, in bytes */
     uint32_t mode;       /* DIRECTORY, FILE */
     const char *source;  /* BIND, OVERLAY: absolute */
     bool inside;         /* BIND: the source is a path inside the new root, with no leading "/" */
     bool recursive;      /* BIND: with what is mounted below */
-    bool make_target;    /* the mount point is made where it is missing; DIRECTORY, FILE: what is there stays */
-    bool no_symlinks;    /* the target must be reached without any symbolic link */
-    bool optional;       /* BIND: a source that isn't there is no error */
-    bool of_engine;      /* BIND: its options count as engines mean them, and a source may be a symbolic link */
-    uint64_t attributes; /* MOUNT_ATTR_* to set */
-    uint64_t cleared;    /* MOUNT_ATTR_* to take away, of a bind that an engine asks for */
+    bool make_target; /* the mount point is made where it is missing; DIRECTORY, FILE: what is there stays */
+    bool no_symlinks; /* the target must be reached without any symbolic link */
+    bool optional;    /* BIND: a source that isn't there is no error */
+    bool of_engine;   /* BIND: its options count as engines mean them, and a source may be a symbolic link */
+    uint64_t attributes;           /* MOUNT_ATTR_* to set */
+    uint64_t cleared;              /* MOUNT_ATTR_* to take away, of a bind that an engine asks for */
     uint64_t below, below_cleared; /* the same for the mounts below; without an engine `attributes` are */
     unsigned propagation;          /* MS_*; 0: private */
     enum pin_idmap idmap;

@@ -298,6 +298,7 @@ void pin_plan_mounts(struct pin_plan *plan, struct pin_findings *found) {
     if (plan->engine.direct)
         add_engine_devices(plan);
     add_workspace_overlay(plan);
+    pin_plan_secrets(plan, found);
     add_masks(plan);
     if (!plan->engine.direct)
         refuse_own_state(plan, found);

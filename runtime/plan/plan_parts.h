@@ -9,6 +9,9 @@ extern const uint64_t pin_plan_clone_flags[PIN_NS_COUNT]; /* CLONE_NEW* */
 void pin_plan_root(struct pin_plan *plan, struct pin_findings *found);
 void pin_plan_rlimits(struct pin_plan *plan, struct pin_findings *found);
 
+/* Files of secrets, after every mount: plan_secrets.c. */
+void pin_plan_secrets(struct pin_plan *plan, struct pin_findings *found);
+
 /* The root of an image: plan_layers.c. */
 void pin_plan_layers(struct pin_plan *plan, struct pin_findings *found);
 /* The root of a bundle that may be written to: what is written goes into an overlay. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "runtime/secrets/mask.h"
 
 #define HOT_BYTES ((size_t)16 * 1024) /* in one read: this stream is worth a larger pipe */
 
@@ -12,6 +13,7 @@ struct pin_collector {
     struct pin_collector_options options;
     struct pin_source *source;
     struct pin_frame_parser *parser;
+    struct pin_mask_stream *masking; /* of what an outlet gets */
     uint64_t kept, seen;
     bool grown, paused;
     bool busy, stopping; /* stopped from within its own callbacks: done when they are over */
@@ -34,12 +36,10 @@ static void cut(struct pin_collector *collector) {
         collector->options.on_cut(collector->options.self);
 }
 
-static void on_text(void *self, const uint8_t *data, size_t size) {
+/* Masked already, so that a cut never leaves the start of a secret. */
+static void send_on(void *self, const uint8_t *data, size_t size) {
     struct pin_collector *collector = self;
     const struct pin_collector_options *options = &collector->options;
-    options->record->total_bytes += size;
-    if (options->outlet == NULL)
-        return;
     uint64_t room = options->record->truncated ? 0 : options->limit_bytes - collector->kept;
     size_t taken = size < room ? size : (size_t)room;
     collector->kept += taken;
@@ -48,6 +48,17 @@ static void on_text(void *self, const uint8_t *data, size_t size) {
         whole = false;
     if (!whole)
         cut(collector);
+}
+
+static void on_text(void *self, const uint8_t *data, size_t size) {
+    struct pin_collector *collector = self;
+    collector->options.record->total_bytes += size;
+    if (collector->options.outlet == NULL)
+        return;
+    if (collector->masking != NULL)
+        pin_mask_stream_feed(collector->masking, data, size);
+    else
+        send_on(collector, data, size);
 }
 
 static void on_frame(void *self, const struct pin_frame_info *info, const uint8_t *payload) {
@@ -62,6 +73,8 @@ static void end(struct pin_collector *collector) {
     pin_close_fd(&collector->options.fd);
     if (collector->parser != NULL)
         pin_frame_parser_end(collector->parser);
+    if (collector->masking != NULL)
+        pin_mask_stream_end(collector->masking);
     if (collector->options.outlet != NULL)
         pin_outlet_end(collector->options.outlet);
     if (collector->options.on_end != NULL)
@@ -114,6 +127,9 @@ struct pin_collector *pin_collector_new(struct pin_loop *loop, const struct pin_
     collector->options = *options;
     if (options->frames != NULL && (collector->parser = pin_frame_parser_new(options->frames, &sink)) == NULL)
         return fail(collector, err);
+    const struct pin_mask_sink masked = {collector, send_on};
+    if (options->mask != NULL && (collector->masking = pin_mask_stream_new(options->mask, &masked)) == NULL)
+        return fail(collector, err);
     collector->source = pin_loop_read(loop, options->fd, on_bytes, collector, err);
     return collector->source != NULL ? collector : fail(collector, err);
 }
@@ -124,6 +140,7 @@ void pin_collector_free(struct pin_collector *collector) {
     pin_source_remove(&collector->source);
     pin_close_fd(&collector->options.fd);
     pin_frame_parser_free(collector->parser);
+    pin_mask_stream_free(collector->masking);
     free(collector);
 }
 

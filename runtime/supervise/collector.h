@@ -14,6 +14,8 @@
 #include "runtime/supervise/loop.h"
 #include "runtime/supervise/outlet.h"
 
+struct pin_mask;
+
 struct pin_collector;
 
 struct pin_collector_options {
@@ -22,6 +24,7 @@ struct pin_collector_options {
     struct pin_outlet *outlet;              /* NULL: text is only counted */
     struct pin_text *record;                /* total_bytes and truncated are kept here */
     const struct pin_frame_options *frames; /* NULL: all is text */
+    const struct pin_mask *mask;            /* what is taken out of the text; NULL: nothing */
     void *self;
     void (*on_frame)(void *self, const struct pin_frame_info *info, const uint8_t *payload);
     void (*on_cut)(void *self); /* at the first byte over the limit; may be NULL */

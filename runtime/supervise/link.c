@@ -20,9 +20,16 @@ static void close_sent(struct pin_link *link) {
     link->out.fd_count = 0;
 }
 
+/* A request may hold secrets, in the environment. */
+static void wipe_sent(struct pin_link *link, size_t size) {
+    if (link->out.bytes != NULL)
+        explicit_bzero(link->out.bytes, size);
+}
+
 void pin_link_release(struct pin_link *link) {
     close_sent(link);
     pin_close_fd(&link->in.fd);
+    wipe_sent(link, link->out.room);
     free(link->out.bytes);
     link->out.bytes = NULL;
 }
@@ -33,9 +40,13 @@ static bool reserve(struct pin_link *link, size_t size, struct pin_error *err) {
     size_t wanted = link->out.end + size;
     if (wanted <= link->out.room)
         return true;
-    uint8_t *larger = realloc(link->out.bytes, wanted);
+    uint8_t *larger = malloc(wanted);
     if (larger == NULL)
         return pin_fail_errno(err, "send a request to init");
+    if (link->out.bytes != NULL)
+        memcpy(larger, link->out.bytes, link->out.end);
+    wipe_sent(link, link->out.end);
+    free(link->out.bytes);
     link->out.bytes = larger;
     link->out.room = wanted;
     return true;
@@ -185,6 +196,7 @@ bool pin_link_send(struct pin_link *link, struct pin_error *err) {
         link->out.at += (size_t)sent;
         close_sent(link);
     }
+    wipe_sent(link, link->out.end);
     return true;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "runtime/secrets/mask.h"
 #include "runtime/supervise/run.h"
 
 static void tell_stream(struct run *run, const char *type, json_t *fields) {
@@ -30,14 +31,33 @@ void pin_run_tell_limit(struct run *run, const char *limit, const char *unit, ui
     }
 }
 
-void pin_run_on_frame(void *self, const struct pin_frame_info *info, const uint8_t *payload, bool from_fd) {
-    struct run *run = self;
+static void take_frame(struct run *run, const struct pin_frame_info *info, const uint8_t *payload,
+                       bool from_fd) {
     bool streams = run->given->output == PIN_OUTPUT_STREAM;
     if (streams)
         tell_stream(run, payload != NULL && info->kind == PIN_FRAME_PROGRESS ? "progress" : "frame",
                     pin_frame_json(info, from_fd, payload));
     if (!streams || (payload != NULL && info->kind == PIN_FRAME_RESULT))
         pin_result_add_frame(run->result, info, payload, from_fd, run->given->limits.frame_bytes);
+}
+
+void pin_run_on_frame(void *self, const struct pin_frame_info *info, const uint8_t *payload, bool from_fd) {
+    struct run *run = self;
+    struct pin_frame_info masked_info = *info;
+    size_t size = 0;
+    if (run->given->mask == NULL || payload == NULL) {
+        take_frame(run, info, payload, from_fd);
+        return;
+    }
+    PIN_FREE uint8_t *masked = pin_mask_bytes(run->given->mask, payload, info->length, &size);
+    if (masked == NULL || size > UINT32_MAX) {
+        struct pin_error err = {0};
+        (void)pin_fail(&err, PIN_ERROR_EXHAUSTED, "no memory to mask a frame");
+        pin_run_fail(run, &err);
+        return;
+    }
+    masked_info.length = (uint32_t)size; /* of what is handed on */
+    take_frame(run, &masked_info, masked, from_fd);
 }
 
 static void on_not_started(struct run *run, const struct pin_link_message *message) {

@@ -123,6 +123,7 @@ static bool collect(struct run *run, int stream, int fd, struct pin_error *err) 
                   : stream == STREAM_OUT ? &run->result->out
                                          : &run->result->err,
         .frames = frames.letta || frames.pinfold ? &frames : NULL,
+        .mask = run->given->mask,
         .self = run,
         .on_frame = is_frame ? on_fd_frame : on_stdout_frame,
         .on_cut = stream == STREAM_OUT ? on_out_cut : on_err_cut,

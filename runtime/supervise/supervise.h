@@ -75,7 +75,8 @@ struct pin_supervision {
     struct pin_stream *stream; /* STREAM */
     bool tty; /* a terminal inside; `terminal_fd` is the caller's, put into raw mode; -1: none */
     int terminal_fd;
-    uint32_t frames; /* enum pin_frames: where they are looked for */
+    uint32_t frames;             /* enum pin_frames: where they are looked for */
+    const struct pin_mask *mask; /* secrets, which are taken out of text and frames; NULL: none */
     bool has_nonce;
     uint8_t nonce[PIN_FRAME_MARKER_SIZE]; /* of pinfold frames; drawn by getrandom(2) unless has_nonce */
 

@@ -9,7 +9,7 @@ static const char policy_text[] =
     "\"resources\": {\"memory\": \"512MiB\", \"cpus\": 1, \"pids\": 64, \"wall_time\": \"30s\"},\n"
     "\"tty\": false, \"frames\": [\"fd\"],\n"
     "\"environment\": {\"refuse\": [\"LD_*\"]},\n"
-    "\"audit\": {\"require_labels\": [\"tenant\"]}\n"
+    "\"secrets\": [\"KEY\"], \"audit\": {\"require_labels\": [\"tenant\"]}\n"
     "}\n";
 
 static const struct pin_pair tenant[] = {
@@ -57,6 +57,8 @@ static const struct pin_pair odd_name[] = {
     {"A=B", "x"}
 };
 static const char *const destinations[] = {"example.com:443"};
+static const char *const key[] = {"KEY"}, *const other_key[] = {"OTHER:file"}, *const odd_key[] = {"KEY:x"},
+                         *const hidden_key[] = {"KEY:env=LD_AUDIT"};
 
 /* Macros, as clang-format would pad rows of braces to the width of the widest. */
 #define ROW(...)                                                                                             \
@@ -96,8 +98,13 @@ static const struct refusal refusals[] = {
     ROW("--hostname", "no host name", PIN_ERROR_INVALID, ASK(.hostname = "a b")),
     ROW("/network/egress/0", "example.com", PIN_ERROR_REFUSED,
         ASK(.egress = destinations, .egress_count = 1)),
-    ROW("--secret", "isn't in this build", PIN_ERROR_UNSUPPORTED,
-        ASK(.secrets = destinations, .secret_count = 1)),
+    ROW("--secret", "isn't in this build", PIN_ERROR_UNSUPPORTED, ASK(.secrets = key, .secret_count = 1)),
+    ROW("/secrets/0", "OTHER", PIN_ERROR_REFUSED,
+        ASK(.secrets = other_key, .secret_count = 1, .hands_secrets = true)),
+    ROW("--secret", "no way to hand it over", PIN_ERROR_USAGE,
+        ASK(.secrets = odd_key, .secret_count = 1, .hands_secrets = true)),
+    ROW("/environment/refuse", "refuses the variable 'LD_AUDIT'", PIN_ERROR_REFUSED,
+        ASK(.secrets = hidden_key, .secret_count = 1, .hands_secrets = true)),
 };
 
 static struct pin_policy *small_policy(void) {
@@ -216,7 +223,6 @@ static void a_policy_that_asks_for_what_is_not_built_is_refused(void **state) {
     (void)state;
     static struct pin_findings found;
     static const char *const bodies[] = {
-        "\"secrets\": [\"KEY\"]",
         "\"audit\": {\"record\": [\"lifecycle\"]}", /* no front door that writes it */
     };
     for (size_t i = 0; i < PIN_COUNT(bodies); i++) {

@@ -127,6 +127,14 @@ static void take_window(struct pin_request *request) {
     }
 }
 
+static void take_secret_variables(struct pin_front *front, const struct pin_front_options *options,
+                                  struct pin_findings *found) {
+    size_t count;
+    front->secret_variables = options->secret_variables.items;
+    front->secret_variable_count = options->secret_variables.count;
+    (void)split_pairs(front, &options->secret_variables, "--secret-from-env", &count, found);
+}
+
 static bool take_request(struct pin_front *front, const struct pin_front_options *options, char **args,
                          size_t arg_count, struct pin_findings *found) {
     struct pin_request *request = &front->request;
@@ -144,6 +152,7 @@ static bool take_request(struct pin_front *front, const struct pin_front_options
     request->egress_count = options->egress.count;
     request->secrets = options->secrets.items;
     request->secret_count = options->secrets.count;
+    take_secret_variables(front, options, found);
     request->has_memory = options->memory.given;
     request->memory_bytes = options->memory.value;
     request->has_cpus = options->cpus.given;

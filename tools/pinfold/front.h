@@ -19,7 +19,7 @@
 
 struct pin_front_options { /* the first member of each verb's values */
     const char *policy, *site, *image, *bundle, *workspace;
-    struct pin_texts env, secrets, labels, egress;
+    struct pin_texts env, secrets, secret_variables, labels, egress;
     struct pin_number memory, cpus, pids, timeout;
     bool tty, json;
     int frames, on_exit; /* of the choices in front.c; -1: not given */
@@ -45,7 +45,10 @@ extern const char *const pin_front_frames[], *const pin_front_on_exit[]; /* ende
         PIN_FRONT_ROW("workspace", 'w', PIN_OPTION_TEXT, workspace, "DIR[:ro|:cow]",                         \
                       "show this directory at /workspace: read-write, read-only or copy-on-write", NULL),    \
         PIN_FRONT_ROW("env", 'e', PIN_OPTION_TEXTS, env, "K=V", "set a variable inside", NULL),              \
-        PIN_FRONT_ROW("secret", 0, PIN_OPTION_TEXTS, secrets, "NAME", "hand this secret in", NULL),          \
+        PIN_FRONT_ROW("secret", 0, PIN_OPTION_TEXTS, secrets, "NAME[:env=V|:file]", "hand this secret in",   \
+                      NULL),                                                                                 \
+        PIN_FRONT_ROW("secret-from-env", 0, PIN_OPTION_TEXTS, secret_variables, "NAME=VARIABLE",             \
+                      "this secret's value is in that variable of pinfold's own environment", NULL),         \
         PIN_FRONT_ROW("label", 0, PIN_OPTION_TEXTS, labels, "K=V", "a label, in results and logs", NULL),    \
         PIN_FRONT_ROW("egress", 0, PIN_OPTION_TEXTS, egress, "HOST:PORT",                                    \
                       "let connections to this host leave", NULL),                                           \
@@ -65,6 +68,8 @@ struct pin_front { /* PIN_FRONT_NONE at first */
     struct pin_arena arena;
     struct pin_policy *ceiling, *effective;
     struct pin_request request;
+    const char *const *secret_variables; /* "NAME=VARIABLE": where values of secrets are */
+    size_t secret_variable_count;
     struct pin_rootfs rootfs;
     int image_hold; /* as long as it is open, the image stays in the store; -1: the host image */
     struct pin_bundle *bundle;

@@ -135,7 +135,9 @@ static bool supervise(struct pin_one_shot *run, const struct pin_one_shot_settin
         .init_pidfd = run->sandbox.pidfd,
         .control = run->sandbox.control,
         .argv = ended(run, bundle->process.args, bundle->process.arg_count),
-        .envp = ended(run, bundle->process.env, bundle->process.env_count),
+        .envp = pin_run_secrets_environment(&run->secrets, &run->front.arena, bundle->process.env,
+                                            bundle->process.env_count),
+        .mask = run->secrets.mask,
         .cwd = bundle->process.cwd,
         .umask = bundle->process.has_umask ? bundle->process.umask : 0022,
         .stdin_fd = settings->input,
@@ -184,6 +186,7 @@ static bool name_run(struct pin_one_shot *run, bool with_fingerprint, struct pin
         return true;
     if (!pin_bundle_fingerprint(run->front.bundle, digest, err))
         return false;
+    pin_run_secrets_fingerprint(&run->secrets, digest);
     (void)pin_digest_print(run->fingerprint, digest);
     return true;
 }
@@ -220,12 +223,18 @@ bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settin
                       struct pin_error *err) {
     const struct pin_bundle *bundle = run->front.bundle;
     bool named = settings->fingerprint || pin_run_audit_wanted(bundle);
-    bool ok =
-        name_run(run, named, err) &&
-        pin_run_audit_start(&run->audit, bundle, run->name, run->fingerprint, settings->audit_sync, err) &&
-        build_and_supervise(run, settings, err);
+    struct pin_error missing_secret = {0};
+    bool have_secrets = pin_run_secrets_find(&run->secrets, &run->front, &missing_secret);
+    bool ok = name_run(run, named, err) &&
+              pin_run_audit_start(&run->audit, bundle, run->name, run->fingerprint, run->secrets.mask,
+                                  settings->audit_sync, err) &&
+              pin_run_audit_secrets(&run->audit, &run->secrets.found, err);
+    if (ok && !have_secrets)
+        *err = missing_secret;
+    ok = ok && have_secrets && build_and_supervise(run, settings, err);
     uint32_t missing = run->sandbox.missing;
     clear(run);
+    pin_run_secrets_free(&run->secrets);
     run->sandbox.missing = missing;
     if (ok)
         complete_result(run);

@@ -15,6 +15,7 @@
 #include "runtime/supervise/supervise.h"
 #include "tools/pinfold/front.h"
 #include "tools/pinfold/run_audit.h"
+#include "tools/pinfold/run_secrets.h"
 
 enum { PIN_ONE_SHOT_MISSING_MAX = PIN_PROTECT_COUNT + 2 }; /* every protection, the broker, the log */
 
@@ -24,6 +25,7 @@ struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
     struct pin_sandbox sandbox;
     struct pin_egress_session egress;
     struct pin_result result;
+    struct pin_run_secrets secrets;
     struct pin_run_audit audit; /* its `fault`, where one is set, is the caller's to report */
     struct pin_stream stream;
     const char *missing[PIN_ONE_SHOT_MISSING_MAX];

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/names.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -20,10 +21,20 @@ static json_t *escaped(const char *text, size_t room) {
     return json_string(pin_escape(shown, room < sizeof(shown) ? room : sizeof(shown), text, strlen(text)));
 }
 
-static json_t *arguments(const char *const *args, size_t count) {
+/* A caller may have written a secret's value there. */
+static json_t *masked(const struct pin_mask *mask, const char *text, size_t room) {
+    char shown[ARGUMENT_TEXT];
+    size_t size = strlen(text);
+    if (mask == NULL)
+        return escaped(text, room);
+    PIN_FREE uint8_t *bytes = pin_mask_bytes(mask, (const uint8_t *)text, size, &size);
+    return bytes != NULL ? json_string(pin_escape(shown, sizeof(shown), bytes, size)) : NULL;
+}
+
+static json_t *arguments(const struct pin_mask *mask, const char *const *args, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count && i < ARGUMENTS_MAX; i++)
-        (void)json_array_append_new(list, escaped(args[i], ARGUMENT_TEXT));
+        (void)json_array_append_new(list, masked(mask, args[i], ARGUMENT_TEXT));
     return list;
 }
 
@@ -53,7 +64,8 @@ static bool write_event(struct pin_run_audit *audit, const char *name, json_t *d
     return ok;
 }
 
-static json_t *start_data(const struct pin_bundle *bundle, const char *fingerprint) {
+static json_t *start_data(const struct pin_bundle *bundle, const char *fingerprint,
+                          const struct pin_mask *mask) {
     const struct pin_bundle_ext *ext = &bundle->ext;
     char digest[PIN_DIGEST_TEXT];
     json_t *data = json_object();
@@ -64,14 +76,15 @@ static json_t *start_data(const struct pin_bundle *bundle, const char *fingerpri
         set(data, "image", escaped(ext->image, SOURCE_TEXT));
     if (ext->workspace.source != NULL)
         set(data, "workspace", escaped(ext->workspace.source, SOURCE_TEXT));
-    set(data, "argv", arguments(bundle->process.args, bundle->process.arg_count));
+    set(data, "argv", arguments(mask, bundle->process.args, bundle->process.arg_count));
     if (bundle->process.arg_count > ARGUMENTS_MAX)
         set(data, "arguments", json_integer((json_int_t)bundle->process.arg_count));
     return data;
 }
 
 bool pin_run_audit_start(struct pin_run_audit *audit, const struct pin_bundle *bundle, const char *sandbox,
-                         const char *fingerprint, bool sync, struct pin_error *err) {
+                         const char *fingerprint, const struct pin_mask *mask, bool sync,
+                         struct pin_error *err) {
     const struct pin_bundle_ext *ext = &bundle->ext;
     if (!pin_run_audit_wanted(bundle))
         return true;
@@ -84,8 +97,21 @@ bool pin_run_audit_start(struct pin_run_audit *audit, const struct pin_bundle *b
         return false;
     /* a run of which only egress is recorded has a start all the same: it proves that the log can be written
      */
-    return write_event(audit, "start", start_data(bundle, fingerprint), err) &&
+    return write_event(audit, "start", start_data(bundle, fingerprint, mask), err) &&
            pin_audit_reserve(&audit->log, RESERVED_BYTES, err);
+}
+
+bool pin_run_audit_secrets(struct pin_run_audit *audit, const struct pin_secrets *secrets,
+                           struct pin_error *err) {
+    for (size_t i = 0; audit->lifecycle && i < secrets->count; i++) {
+        const struct pin_secret *secret = &secrets->list[i];
+        json_t *data = json_pack("{s:s, s:s, s:s, s:s}", "secret", secret->spec.name, "as",
+                                 secret->spec.form == PIN_SECRET_FILE ? "file" : "variable", "target",
+                                 secret->spec.target, "from", pin_secret_source_name(secret->source));
+        if (!write_event(audit, "secret", data, err))
+            return false;
+    }
+    return true;
 }
 
 static bool note(struct pin_run_audit *audit, bool ok, const struct pin_error *err) {
@@ -188,7 +214,7 @@ bool pin_run_audit_refusal(const struct pin_front *front, const struct pin_findi
     json_t *data = json_object(), *findings = json_array();
     set(data, "policy", escaped(front->ceiling->name, 256));
     set(data, "policy_digest", json_string(pin_digest_print(digest, front->ceiling->digest)));
-    set(data, "argv", arguments(request->args, request->arg_count));
+    set(data, "argv", arguments(NULL, request->args, request->arg_count));
     for (size_t i = 0; i < found->count; i++)
         (void)json_array_append_new(findings, fault_json(&found->list[i]));
     set(data, "findings", findings);

@@ -12,6 +12,8 @@
 
 #include "base/findings.h"
 #include "runtime/audit/log.h"
+#include "runtime/secrets/mask.h"
+#include "runtime/secrets/secrets.h"
 #include "runtime/supervise/result.h"
 #include "tools/pinfold/front.h"
 
@@ -35,9 +37,13 @@ static inline bool pin_run_audit_is_on(const struct pin_run_audit *audit) {
 /* Whether a run of this bundle is recorded at all. */
 bool pin_run_audit_wanted(const struct pin_bundle *bundle);
 
-/* Opens the log and writes "start". */
+/* Opens the log and writes "start"; the mask, which may be NULL, takes secrets out of the arguments. */
 bool pin_run_audit_start(struct pin_run_audit *audit, const struct pin_bundle *bundle, const char *sandbox,
-                         const char *fingerprint, bool sync, struct pin_error *err);
+                         const char *fingerprint, const struct pin_mask *mask, bool sync,
+                         struct pin_error *err);
+/* "secret" for each that is handed over, by name. */
+bool pin_run_audit_secrets(struct pin_run_audit *audit, const struct pin_secrets *secrets,
+                           struct pin_error *err);
 /* A broker's event; false when it couldn't be written. */
 bool pin_run_audit_egress(struct pin_run_audit *audit, const json_t *event);
 /* "limit" where one was hit, and "end"; `error` is of a run that has no result. False with the fault set. */

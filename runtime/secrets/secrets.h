@@ -1,0 +1,55 @@
+/* secrets.h: the secrets of one run: found by name, held in locked memory, handed over once.
+ *
+ * A value is looked for in this order, and the first place that has the name counts: a variable of the
+ * caller's own environment, where the caller names it; the directory of secrets ($PINFOLD_SECRETS, root's
+ * /etc/pinfold/secrets, a user's ~/.config/pinfold/secrets: 0700, files 0600 or 0400, owners checked);
+ * systemd's credentials ($CREDENTIALS_DIRECTORY). One line end at the end of a file is not part of the value.
+ *
+ * No function prints a value, and no error holds one. Whether the policy grants a name is decided before.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "runtime/secrets/locked.h"
+#include "runtime/secrets/secret_spec.h"
+
+#define PIN_SECRET_LEAST 4                  /* bytes: a shorter one couldn't be masked in output */
+#define PIN_SECRET_MOST ((size_t)64 * 1024) /* bytes */
+
+enum pin_secret_source {
+    PIN_SECRET_FROM_VARIABLE,
+    PIN_SECRET_FROM_DIRECTORY,
+    PIN_SECRET_FROM_CREDENTIALS,
+    PIN_SECRET_SOURCE_COUNT
+};
+const char *pin_secret_source_name(enum pin_secret_source source); /* "variable", … */
+
+struct pin_secret {
+    struct pin_secret_spec spec;
+    enum pin_secret_source source;
+    struct pin_locked memory; /* "TARGET=value" and a zero */
+    size_t value_at;
+};
+
+struct pin_secrets { /* zeroed: none */
+    struct pin_secret *list;
+    size_t count;
+};
+
+/* Finds each. `from_env`: "NAME=VARIABLE" each. False with an error that names the secret. */
+bool pin_secrets_find(struct pin_secrets *secrets, const char *const *specs, size_t spec_count,
+                      const char *const *from_env, size_t from_env_count, struct pin_error *err);
+/* Wipes them; fine with none. */
+void pin_secrets_free(struct pin_secrets *secrets);
+
+/* The value, ended by a zero that `size` doesn't count. */
+const char *pin_secret_value(const struct pin_secret *secret, size_t *size);
+/* "TARGET=value" of an environment variable; as long as the secret lives. */
+const char *pin_secret_variable(const struct pin_secret *secret);
+/* Changes with every name, form and value; tells none. */
+void pin_secrets_digest(const struct pin_secrets *secrets, uint8_t digest[PIN_SHA256_SIZE]);

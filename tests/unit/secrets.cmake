@@ -1,0 +1,3 @@
+pin_unit_test(test_secret_spec LIBRARIES pin_secrets)
+pin_unit_test(test_secrets LIBRARIES pin_secrets)
+pin_unit_test(test_secret_mask LIBRARIES pin_secrets)
