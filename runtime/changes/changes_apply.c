@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
 
@@ -30,24 +32,41 @@ static bool give(const struct merge *merge, int fd) {
     return !merge->owner->set || fchown(fd, merge->owner->uid, merge->owner->gid) == 0;
 }
 
-static bool copy_bytes(int from, int to, off_t size) {
-    for (off_t left = size; left > 0;) {
-        ssize_t moved = sendfile(to, from, NULL, (size_t)left);
+static bool copy_range(int from, int to, off_t at, off_t end) {
+    if (lseek(to, at, SEEK_SET) != at)
+        return false;
+    while (at < end) {
+        ssize_t moved = sendfile(to, from, &at, (size_t)(end - at));
         if (moved < 0 && errno == EINTR)
             continue;
         if (moved < 0)
             return false;
         if (moved == 0)
             break;
-        left -= moved;
     }
     return true;
 }
 
+/* Holes stay holes: a file of no size inside may claim to be larger than the host's disk. */
+static bool copy_bytes(int from, int to, off_t size) {
+    for (off_t at = 0; at < size;) {
+        off_t data = lseek(from, at, SEEK_DATA);
+        if (data < 0 && errno == ENXIO)
+            break;
+        off_t end = data < 0 ? -1 : lseek(from, data, SEEK_HOLE);
+        if (end < 0 || !copy_range(from, to, data, end))
+            return false;
+        at = end;
+    }
+    return ftruncate(to, size) == 0;
+}
+
 /* A name that nobody else uses, so that the rename replaces the old file in one step. */
 static void temporary_name(char name[32]) {
-    static unsigned counter;
-    (void)snprintf(name, 32, ".pinfold-%d-%u", (int)getpid(), counter++);
+    uint64_t random = 0; /* what could be foreseen, the changes could have in the way */
+    ssize_t drawn = getrandom(&random, sizeof(random), 0);
+    (void)snprintf(name, 32, ".pinfold-%016llx",
+                   (unsigned long long)(drawn > 0 ? random : (uint64_t)getpid()));
 }
 
 /* Renames over what is there; a folder in the way is removed first. */
@@ -67,7 +86,7 @@ static bool merge_file(const struct merge *merge, int upper, int target, const c
                        const struct stat *st, struct pin_error *err) {
     char temporary[32];
     temporary_name(temporary);
-    PIN_CLOSE int from = openat(upper, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    PIN_CLOSE int from = pin_open_changed(upper, name, st->st_mode);
     PIN_CLOSE int to =
         from < 0 ? -1 : openat(target, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (to < 0)
@@ -102,7 +121,7 @@ static bool merge_folder(const struct merge *merge, int upper, int target, struc
 static bool merge_subfolder(const struct merge *merge, int upper, int target, const char *name,
                             const struct stat *st, struct pin_error *err) {
     struct stat before;
-    PIN_CLOSE int from = pin_open_folder(upper, name);
+    PIN_CLOSE int from = pin_open_changed(upper, name, st->st_mode);
     if (from < 0)
         return fail_at(err, name);
     bool exists = fstatat(target, name, &before, AT_SYMLINK_NOFOLLOW) == 0;

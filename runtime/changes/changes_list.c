@@ -75,13 +75,15 @@ static bool visit(struct walk *walk, int upper, int lower, const char *name, str
         note(walk, existed ? PIN_CHANGE_MODIFIED : PIN_CHANGE_ADDED, &now);
     if (!S_ISDIR(now.st_mode))
         return true;
-    PIN_CLOSE int folder = pin_open_folder(upper, name);
+    PIN_CLOSE int folder = pin_open_changed(upper, name, now.st_mode);
     if (folder < 0)
         return pin_fail_errno(err, "open a changed directory");
     PIN_CLOSE int below = both_folders && !pin_is_opaque(folder) ? pin_open_folder(lower, name) : -1;
     if (both_folders && below < 0)
         note(walk, PIN_CHANGE_MODIFIED, &now);
-    return walk_folder(walk, folder, below, err);
+    bool ok = walk_folder(walk, folder, below, err);
+    (void)fchmod(folder, now.st_mode & 07777);
+    return ok;
 }
 
 static bool walk_folder(struct walk *walk, int upper, int lower, struct pin_error *err) {
