@@ -1,0 +1,2 @@
+pin_fuzz_target(fuzz_secret_mask LIBRARIES pin_secrets)
+pin_fuzz_target(fuzz_secret_spec LIBRARIES pin_secrets)
