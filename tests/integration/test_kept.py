@@ -179,7 +179,7 @@ def test_what_a_command_leaves_behind_is_gone_before_its_result(kept_by_root):
     kept_by_root.exec("work", "sh", "-c", "setsid sleep 4321 & setsid sh -c 'sleep 4322; true' & echo started")
     listing = "import glob\nfor p in glob.glob('/proc/[0-9]*/cmdline'): print(open(p).read().replace(chr(0), ' '))"
     assert "432" not in kept_by_root.python("work", listing)["stdout"]
-    assert [g for g in kept_by_root.pinfold.groups() if g.name.startswith("exec-")] == []
+    eventually(lambda: not [g for g in kept_by_root.pinfold.groups() if g.name.startswith("exec-")], "its cgroup is left")
 
 
 def test_ending_one_command_leaves_the_others(kept_by_root):

@@ -15,8 +15,8 @@
 #include "runtime/supervise/result.h"
 #include "runtime/supervise/terminal.h"
 #include "tools/pinfold-kept/client.h"
-#include "tools/pinfold-kept/verbs.h"
 #include "tools/pinfold/report.h"
+#include "tools/pinfold/verbs.h"
 
 struct exec_options {
     bool json, stream, tty, detach;
@@ -301,6 +301,7 @@ const struct pin_verb pin_kept_verb_exec = {
     .least_arguments = 2,
     .most_arguments = SIZE_MAX,
     .run = run_exec,
+    .name_first = true,
 };
 
 const struct pin_verb pin_kept_verb_shell = {
@@ -314,4 +315,5 @@ const struct pin_verb pin_kept_verb_shell = {
     .least_arguments = 1,
     .most_arguments = 2,
     .run = run_shell,
+    .name_first = true,
 };

@@ -143,6 +143,7 @@ static int run_wait(const struct pin_invocation *invocation) {
                                                   .least_arguments = 1,                                      \
                                                   .most_arguments = SIZE_MAX,                                \
                                                   .run = run_##verb,                                         \
+                                                  .name_first = true,                                        \
                                                   __VA_ARGS__}
 
 LIFE_VERB(pause, "freeze all processes of a kept sandbox", "  pinfold pause work", .option_count = 0);
@@ -164,4 +165,5 @@ const struct pin_verb pin_kept_verb_wait = {
     .least_arguments = 1,
     .most_arguments = 2,
     .run = run_wait,
+    .name_first = true,
 };

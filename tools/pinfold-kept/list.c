@@ -174,6 +174,7 @@ const struct pin_verb pin_kept_verb_show = {
     .least_arguments = 1,
     .most_arguments = 1,
     .run = run_show,
+    .name_first = true,
 };
 
 const struct pin_verb pin_kept_verb_stats = {
@@ -187,4 +188,5 @@ const struct pin_verb pin_kept_verb_stats = {
     .least_arguments = 1,
     .most_arguments = 1,
     .run = run_stats,
+    .name_first = true,
 };

@@ -191,4 +191,5 @@ const struct pin_verb pin_kept_verb_logs = {
     .least_arguments = 1,
     .most_arguments = 1,
     .run = run_logs,
+    .name_first = true,
 };

@@ -1,7 +1,6 @@
 /* pinfold-kept: the verbs of kept sandboxes. `pinfold up` executes it with "up" as its name. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/names.h"
@@ -9,10 +8,9 @@
 #include "tools/pinfold/report.h"
 
 static const struct pin_verb *const verbs[] = {
-    &pin_kept_verb_up,   &pin_kept_verb_exec,  &pin_kept_verb_shell, &pin_kept_verb_ls,
-    &pin_kept_verb_show, &pin_kept_verb_stats, &pin_kept_verb_pause, &pin_kept_verb_resume,
-    &pin_kept_verb_stop, &pin_kept_verb_kill,  &pin_kept_verb_rm,    &pin_kept_verb_wait,
-    &pin_kept_verb_logs,
+    &pin_kept_verb_up,    &pin_kept_verb_ls,     &pin_kept_verb_show, &pin_kept_verb_stats,
+    &pin_kept_verb_pause, &pin_kept_verb_resume, &pin_kept_verb_stop, &pin_kept_verb_kill,
+    &pin_kept_verb_rm,    &pin_kept_verb_wait,   &pin_kept_verb_logs,
 };
 
 static const struct pin_verb *find(const char *name) {
@@ -20,31 +18,6 @@ static const struct pin_verb *find(const char *name) {
         if (strcmp(verbs[i]->name, name) == 0)
             return verbs[i];
     return NULL;
-}
-
-/* "NAME --option … -- CMD" as "--option … -- NAME CMD": options end at the first argument that is none. */
-static int name_after_options(int argc, char **argv, char **ordered) {
-    static char end[] = "--";
-    int count = 0, at = 1;
-    while (at < argc && strcmp(argv[at], end) != 0)
-        ordered[count++] = argv[at++];
-    ordered[count++] = end;
-    ordered[count++] = argv[0];
-    for (at++; at < argc; at++)
-        ordered[count++] = argv[at];
-    ordered[count] = NULL;
-    return count;
-}
-
-static int run(const struct pin_verb *verb, int argc, char **argv) {
-    if (argc < 2 || argv[0][0] == '-' || argv[1][0] != '-')
-        return pin_verb_main(verb, argc, argv);
-    char **ordered = calloc((size_t)argc + 2, sizeof(*ordered));
-    if (ordered == NULL)
-        return PIN_REPORT_EXIT;
-    int code = pin_verb_main(verb, name_after_options(argc, argv, ordered), ordered);
-    free(ordered);
-    return code;
 }
 
 int main(int argc, char **argv) {
@@ -62,7 +35,7 @@ int main(int argc, char **argv) {
         words = 2;
     }
     if (verb != NULL)
-        return run(verb, argc - words, argv + words);
+        return pin_verb_main(verb, argc - words, argv + words);
     (void)pin_fail(&err, PIN_ERROR_USAGE,
                    "pinfold-kept serves the verbs of kept sandboxes, and none was named");
     (void)pin_hint(&err, "see 'pinfold --help'");

@@ -1,6 +1,7 @@
 /* up: from a command line to a sandbox that stays, with a supervisor of its own in the background. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,7 @@ static bool may_set(void *self, const char *variable) {
 static void tell_ready(void *self) {
     struct up *up = self;
     up->ready = true;
+    (void)malloc_trim(0);          /* what reading the policy and building took isn't needed any more */
     (void)!write(up->told, "", 1); /* nobody may be waiting any more */
     pin_close_fd(&up->told);
 }
@@ -325,6 +327,11 @@ static bool check(const struct up *up, struct pin_error *err) {
         (void)pin_point(err, "/resources/cpu_time");
         return pin_hint(err, "use 'pinfold run', or a policy with \"cpu_time\": \"unlimited\"");
     }
+    if (up->front.bundle->ext.secret_count > 0) {
+        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "a kept sandbox gets no secrets");
+        (void)pin_point(err, "/secrets");
+        return pin_hint(err, "use 'pinfold run'");
+    }
     return true;
 }
 
@@ -386,4 +393,5 @@ const struct pin_verb pin_kept_verb_up = {
     .least_arguments = 1,
     .most_arguments = 1,
     .run = run_up,
+    .name_first = true,
 };

@@ -14,7 +14,8 @@
 #include "tools/pinfold/verbs.h"
 
 static const struct pin_verb *const verbs[] = {
-    &pin_verb_run, &pin_verb_plan, &pin_verb_bundle_export, &pin_verb_bundle_check, &pin_verb_doctor,
+    &pin_verb_run,           &pin_kept_verb_exec,    &pin_kept_verb_shell, &pin_verb_plan,
+    &pin_verb_bundle_export, &pin_verb_bundle_check, &pin_verb_doctor,
 };
 
 struct program {
@@ -23,8 +24,6 @@ struct program {
 
 static const struct program programs[] = {
     {"up",     "kept",   "make a sandbox that stays, for 'exec'"                },
-    {"exec",   "kept",   "run a command in a kept sandbox"                      },
-    {"shell",  "kept",   "a shell in a kept sandbox, or a script for it"        },
     {"logs",   "kept",   "what the commands of a kept sandbox have printed"     },
     {"ls",     "kept",   "list kept sandboxes"                                  },
     {"show",   "kept",   "what a kept sandbox is and does"                      },

@@ -183,7 +183,20 @@ static bool wants_json(int argc, char **argv) {
     return false;
 }
 
-int pin_verb_main(const struct pin_verb *verb, int argc, char **argv) {
+/* "NAME --option … -- CMD" as "--option … -- NAME CMD": options end at the first argument that is none. */
+static int name_after_options(int argc, char **argv, char **ordered) {
+    static char end[] = "--";
+    int count = 0, at = 1;
+    while (at < argc && strcmp(argv[at], end) != 0)
+        ordered[count++] = argv[at++];
+    ordered[count++] = end;
+    ordered[count++] = argv[0];
+    for (at++; at < argc; at++)
+        ordered[count++] = argv[at];
+    return count;
+}
+
+static int run_verb(const struct pin_verb *verb, int argc, char **argv) {
     struct pin_error err = {0};
     struct pin_invocation invocation = {.verb = verb, .values = calloc(1, verb->values_size + 1)};
     bool help;
@@ -199,5 +212,16 @@ int pin_verb_main(const struct pin_verb *verb, int argc, char **argv) {
         code = verb->run(&invocation);
     }
     pin_options_free(&invocation);
+    return code;
+}
+
+int pin_verb_main(const struct pin_verb *verb, int argc, char **argv) {
+    if (!verb->name_first || argc < 2 || argv[0][0] == '-' || argv[1][0] != '-')
+        return run_verb(verb, argc, argv);
+    char **ordered = calloc((size_t)argc + 2, sizeof(*ordered));
+    if (ordered == NULL)
+        abort();
+    int code = run_verb(verb, name_after_options(argc, argv, ordered), ordered);
+    free(ordered);
     return code;
 }

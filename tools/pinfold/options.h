@@ -68,6 +68,7 @@ struct pin_verb {
     size_t values_size;
     size_t least_arguments, most_arguments;              /* SIZE_MAX: any number */
     int (*run)(const struct pin_invocation *invocation); /* the exit code */
+    bool name_first; /* its first argument may stand before the options: "NAME --option … -- CMD" */
 };
 
 /* Parses argv (without the verb's name). `values` must be zeroed, verb->values_size large. `--help` and `-h`
