@@ -1,0 +1,222 @@
+#include "tests/unit/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <linux/mount.h>
+
+#include "base/units.h"
+#include "images/image_root.h"
+#include "images/rootfs.h"
+#include "policy/policy_read.h"
+#include "runtime/bundle/resolve.h"
+#include "runtime/plan/plan.h"
+
+static const struct pin_host root_host = {
+    .uid = 0, .privileged = true, .landlock_abi = 7, .time_namespaces = true};
+static const struct pin_host user_host = {
+    .uid = 1234, .gid = 1235, .landlock_abi = 7, .time_namespaces = true};
+
+struct fixture {
+    struct pin_policy *policy, *effective;
+    struct pin_request request;
+    struct pin_arena arena;
+    struct pin_rootfs rootfs;
+    struct pin_bundle *bundle;
+    struct pin_plan *plan;
+    struct pin_findings found;
+};
+
+static const char *layers[PIN_PLAN_LAYERS_MAX + 1];
+
+/* The bundle of `true` in an image of so many layers, under the tool profile with these fields. */
+static void resolve(struct fixture *fixture, const char *fields, size_t count) {
+    static const char *const command[] = {"true"};
+    const struct pin_image_config config = {
+        .workdir = "/srv//./app/", .volumes = (const char *[]){"/data/v", "/a/../b", "/"},
+               .volume_count = 3
+    };
+    char text[512];
+    (void)snprintf(text, sizeof(text), "{\"pinfold\": 1, \"name\": \"t\"%s}", fields);
+    fixture->policy = pin_policy_parse("test.json", text, strlen(text), &fixture->found);
+    assert_non_null(fixture->policy);
+    fixture->request.args = command;
+    fixture->request.arg_count = 1;
+    fixture->request.image = "box";
+    fixture->effective = pin_request_narrow(fixture->policy, &fixture->request, &fixture->found);
+    assert_non_null(fixture->effective);
+    for (size_t i = 0; i < PIN_COUNT(layers); i++)
+        layers[i] = "/store/layer";
+    fixture->rootfs = (struct pin_rootfs){.kind = PIN_ROOTFS_LAYERS, .layers = layers, .layer_count = count};
+    pin_image_complete(&fixture->arena, "name", &config, &fixture->rootfs);
+    fixture->bundle = pin_resolve(fixture->effective, &fixture->request, &fixture->rootfs, &fixture->found);
+    assert_non_null(fixture->bundle);
+}
+
+static struct pin_plan *plan_for(struct fixture *fixture, const char *fields, size_t count,
+                                 const struct pin_host *host) {
+    resolve(fixture, fields, count);
+    fixture->plan = pin_plan_make(fixture->bundle, host, &fixture->found);
+    return fixture->plan;
+}
+
+static int tear_down(void **state) {
+    struct fixture *fixture = *state;
+    pin_plan_free(fixture->plan);
+    pin_bundle_free(fixture->bundle);
+    pin_policy_free(fixture->effective);
+    pin_policy_free(fixture->policy);
+    pin_arena_free(&fixture->arena);
+    free(fixture);
+    return 0;
+}
+
+static int set_up(void **state) {
+    *state = calloc(1, sizeof(struct fixture));
+    return *state == NULL;
+}
+
+static void layers_are_read_only_and_bring_neither_set_id_programs_nor_devices(void **state) {
+    const struct pin_plan *plan = plan_for(*state, "", 3, &root_host);
+    assert_non_null(plan);
+    assert_int_equal(plan->root, PIN_ROOT_FROM_LAYERS);
+    assert_int_equal(plan->layer_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(plan->layers[i].attributes,
+                         MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+        assert_int_equal(plan->layers[i].idmap, PIN_IDMAP_SANDBOX);
+    }
+}
+
+static void a_users_layers_are_not_idmapped(void **state) {
+    const struct pin_plan *plan = plan_for(*state, "", 1, &user_host);
+    assert_non_null(plan);
+    assert_int_equal(plan->layers[0].idmap, PIN_IDMAP_NONE);
+}
+
+static void many_ids_of_an_ordinary_user_are_refused(void **state) {
+    static const struct pin_host host = {
+        .uid = 1234, .landlock_abi = 7, .subuids = {100000, 65536},
+                .subgids = {100000, 65536}
+    };
+    struct fixture *fixture = *state;
+    assert_null(plan_for(fixture, ", \"identity\": {\"ids\": 65536}", 1, &host));
+    assert_string_equal(fixture->found.list[0].pointer, "/identity/ids");
+}
+
+static void a_read_only_root_is_sealed_and_has_room_for_mount_points(void **state) {
+    const struct pin_plan *plan = plan_for(*state, "", 1, &root_host);
+    assert_true(plan->root_read_only);
+    assert_int_equal(plan->upper_bytes, 4 * PIN_MIB);
+}
+
+static void an_overlay_root_is_as_large_as_the_policy_says(void **state) {
+    const struct pin_plan *plan =
+        plan_for(*state, ", \"filesystem\": {\"root\": \"overlay\", \"root_size\": \"7MiB\"}", 1, &root_host);
+    assert_false(plan->root_read_only);
+    assert_int_equal(plan->upper_bytes, 7 * PIN_MIB);
+}
+
+static void too_many_layers_are_refused(void **state) {
+    struct fixture *fixture = *state;
+    assert_null(plan_for(fixture, "", PIN_PLAN_LAYERS_MAX + 1, &root_host));
+}
+
+static void no_layers_are_refused(void **state) {
+    struct fixture *fixture = *state;
+    assert_null(plan_for(fixture, "", 0, &root_host));
+}
+
+static const struct pin_op *find_op(const struct pin_plan *plan, const char *target) {
+    for (size_t i = 0; i < plan->op_count; i++)
+        if (strcmp(plan->ops[i].target, target) == 0)
+            return &plan->ops[i];
+    return NULL;
+}
+
+static void what_the_image_may_lack_is_made_where_nothing_is(void **state) {
+    static const struct {
+        const char *target;
+        enum pin_op_kind kind;
+    } rows[] = {
+        {"etc/hosts",       PIN_OP_FILE     },
+        {"etc/resolv.conf", PIN_OP_FILE     },
+        {"etc/hostname",    PIN_OP_FILE     },
+        {"srv/app",         PIN_OP_DIRECTORY},
+        {"data/v",          PIN_OP_DIRECTORY},
+    };
+    const struct pin_plan *plan = plan_for(*state, "", 1, &root_host);
+    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+        const struct pin_op *op = find_op(plan, rows[i].target);
+        assert_non_null(op);
+        assert_int_equal(op->kind, rows[i].kind);
+        assert_true(op->make_target);
+    }
+    assert_null(find_op(plan, "b"));
+    assert_null(find_op(plan, "a/../b"));
+    assert_null(find_op(plan, ""));
+}
+
+/* A bundle's own directory is never written to. */
+static void a_writable_root_directory_is_the_layer_of_an_overlay(void **state) {
+    struct fixture *fixture = *state;
+    resolve(fixture, ", \"filesystem\": {\"root\": \"overlay\", \"root_size\": \"7MiB\"}", 1);
+    fixture->bundle->rootfs = NULL;
+    fixture->bundle->directory = "/bundle";
+    fixture->bundle->root.path = "rootfs";
+    fixture->plan = pin_plan_make(fixture->bundle, &root_host, &fixture->found);
+    assert_non_null(fixture->plan);
+    assert_int_equal(fixture->plan->root, PIN_ROOT_FROM_LAYERS);
+    assert_int_equal(fixture->plan->layer_count, 1);
+    assert_string_equal(fixture->plan->layers[0].source, "/bundle/rootfs");
+    assert_int_equal(fixture->plan->upper_bytes, 7 * PIN_MIB);
+}
+
+static void labels_of_an_image_become_annotations_but_for_ours(void **state) {
+    static const struct pin_pair labels[] = {
+        {"maintainer",         "x"       },
+        {"io.pinfold.policy",  "strict"  },
+        {"",                   "nameless"},
+        {"io.pinfold-not-our", "theirs"  }
+    };
+    struct fixture *fixture = *state;
+    fixture->request.image_labels = labels;
+    fixture->request.image_label_count = PIN_COUNT(labels);
+    resolve(fixture, "", 1);
+    assert_int_equal(fixture->bundle->annotation_count, 2);
+    assert_string_equal(fixture->bundle->annotations[0].key, "maintainer");
+    assert_string_equal(fixture->bundle->annotations[1].key, "io.pinfold-not-our");
+    assert_int_equal(fixture->bundle->ext.label_count, 0);
+}
+
+static void a_rule_without_a_signature_is_preferred(void **state) {
+    static const char policy[] =
+        "{\"pinfold\": 1, \"name\": \"t\", \"images\": [{\"pattern\": \"b*\", \"require_signature\": true, "
+        "\"keys\": [\"/k\"]}, \"box\"]}";
+    struct fixture *fixture = *state;
+    fixture->policy = pin_policy_parse("test.json", policy, strlen(policy), &fixture->found);
+    assert_non_null(fixture->policy);
+    assert_false(pin_request_image_rule(fixture->policy, "box", NULL)->require_signature);
+    assert_true(pin_request_image_rule(fixture->policy, "bax", NULL)->require_signature);
+    assert_null(pin_request_image_rule(fixture->policy, "cox", NULL));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(layers_are_read_only_and_bring_neither_set_id_programs_nor_devices),
+        TEST(a_users_layers_are_not_idmapped),
+        TEST(many_ids_of_an_ordinary_user_are_refused),
+        TEST(a_read_only_root_is_sealed_and_has_room_for_mount_points),
+        TEST(an_overlay_root_is_as_large_as_the_policy_says),
+        TEST(too_many_layers_are_refused),
+        TEST(no_layers_are_refused),
+        TEST(what_the_image_may_lack_is_made_where_nothing_is),
+        TEST(a_writable_root_directory_is_the_layer_of_an_overlay),
+        TEST(labels_of_an_image_become_annotations_but_for_ours),
+        TEST(a_rule_without_a_signature_is_preferred),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
