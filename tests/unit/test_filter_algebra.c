@@ -191,12 +191,15 @@ static void names_of_actions_and_comparisons_go_both_ways(void **state) {
 
 static void sorting_gives_one_order_and_drops_repeats(void **state) {
     (void)state;
+    /* version 14 never settles on rows of different lengths */
+    /* clang-format off */
     struct pin_filter_rule a[] = {
-        {.name = "write"              },
-        {              .name = "ioctl",     .arg_count = 2, .args = {eq(1, 2), eq(0, 5)}},
-        {              .name = "write"    },
-        { .name = "ioctl", .arg_count = 1, .args = {eq(1, 1)}}
+        {.name = "write"},
+        {.name = "ioctl", .arg_count = 2, .args = {eq(1, 2), eq(0, 5)}},
+        {.name = "write"},
+        {.name = "ioctl", .arg_count = 1, .args = {eq(1, 1)}},
     };
+    /* clang-format on */
     struct pin_filter filter = {.rules = a, .rule_count = PIN_COUNT(a)};
     pin_filter_sort(&filter);
     assert_int_equal(filter.rule_count, 3);
