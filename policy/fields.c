@@ -12,9 +12,11 @@
     }
 #define LIST(name, kind, id, list, n)                                                                        \
     FIELD(name, kind, id, list, .count_offset = offsetof(struct pin_policy, n))
+/* NOLINTBEGIN(bugprone-macro-parentheses): the name of a member can't stand in parentheses */
 #define STRINGS(name, id, list, accepts)                                                                     \
     FIELD(name, STRINGS, id, list.items, .count_offset = offsetof(struct pin_policy, list.count),            \
           .check = (accepts))
+/* NOLINTEND(bugprone-macro-parentheses) */
 #define WORDS(name, kind, id, member, table)                                                                 \
     FIELD(name, kind, id, member, .words = (table), .word_count = PIN_COUNT(table))
 #define LIMIT(name, kind, id, member, low, high) FIELD(name, kind, id, member, .min = (low), .max = (high))

@@ -1,5 +1,6 @@
 #include "policy/host_name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -87,8 +88,7 @@ bool pin_host_pattern(const char *text, char to[PIN_HOST_MAX + 2], struct pin_er
         return refuse(err, text, strlen(text), "'*' can only be its whole first label", NULL);
     if (!pin_host_name(rest, strlen(rest), name, err))
         return false;
-    memcpy(to, "*.", 2);
-    memcpy(wild ? to + 2 : to, name, strlen(name) + 1);
+    (void)snprintf(to, PIN_HOST_MAX + 2, "%s%s", wild ? "*." : "", name);
     return true;
 }
 

@@ -177,13 +177,13 @@ static void compare_row(struct compare *compare, const struct pin_field_row *row
         for (size_t i = 0; i < row->object->count; i++)
             compare_row(compare, &row->object->rows[i]);
         return;
-    case PIN_TYPE_VERSION:
+    case PIN_TYPE_VERSION: /* from here to the text they grant nothing */
     case PIN_TYPE_EXTENDS:
     case PIN_TYPE_NAME:
-    case PIN_TYPE_TEXT: return;      /* they grant nothing */
-    case PIN_TYPE_VARIABLES: return; /* a value of the author's own; `refuse` holds for it all the same */
-    case PIN_TYPE_WORD:
-    case PIN_TYPE_SYSCALLS: return; /* together, in the end */
+    case PIN_TYPE_TEXT:
+    case PIN_TYPE_VARIABLES: /* a value of the author's own; `refuse` holds for it all the same */
+    case PIN_TYPE_WORD:      /* these two together, in the end */
+    case PIN_TYPE_SYSCALLS: return;
     case PIN_TYPE_EGRESS: compare_egress(compare, row); return;
     case PIN_TYPE_DENY: compare_deny(compare, row); return;
     case PIN_TYPE_STRINGS:

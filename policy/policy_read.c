@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/text.h"
 #include "policy/defaults.h"
 #include "policy/policy_file.h"
@@ -192,15 +191,17 @@ struct pin_policy *pin_policy_load(const char *name_or_path, struct pin_findings
 
 struct pin_policy *pin_policy_parse(const char *file, const char *text, size_t size,
                                     struct pin_findings *found) {
-    PIN_FREE char *name = strdup(file);
+    if (size > PIN_POLICY_FILE_MAX) {
+        (void)pin_find(found, PIN_ERROR_INVALID, file, NULL, "the text has more than 4 MiB");
+        return NULL;
+    }
+    char *name = strdup(file);
     if (name == NULL)
         abort();
     const char *slash = strrchr(file, '/');
     struct pin_policy_file source = {
         .name = name, .text = text, .size = size, .folder = slash != NULL ? (size_t)(slash - file) + 1 : 0};
-    if (size > PIN_POLICY_FILE_MAX) {
-        (void)pin_find(found, PIN_ERROR_INVALID, file, NULL, "the text has more than 4 MiB");
-        return NULL;
-    }
-    return pin_policy_load_file(&source, false, found);
+    struct pin_policy *policy = pin_policy_load_file(&source, false, found);
+    free(name);
+    return policy;
 }

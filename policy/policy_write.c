@@ -433,11 +433,11 @@ static void visit_row(struct visit *visit, const struct pin_field_row *row) {
     }
 }
 
-void pin_policy_each_grant(const struct pin_policy *policy, pin_grant_visitor *call, void *context) {
+void pin_policy_each_grant(const struct pin_policy *policy, pin_grant_visitor *visitor, void *context) {
     PIN_ARENA struct pin_arena arena = {0};
     struct visit visit = {
         {policy, NULL, &arena, false},
-        call, context
+        visitor, context
     };
     for (size_t i = 0; i < pin_policy_fields.count; i++)
         visit_row(&visit, &pin_policy_fields.rows[i]);

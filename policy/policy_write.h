@@ -25,7 +25,7 @@ const struct pin_place *pin_policy_item_place(enum pin_field field, const void *
  * the place that gave it. */
 typedef void pin_grant_visitor(void *context, const char *pointer, const char *value,
                                const struct pin_place *place);
-void pin_policy_each_grant(const struct pin_policy *policy, pin_grant_visitor *visit, void *context);
+void pin_policy_each_grant(const struct pin_policy *policy, pin_grant_visitor *visitor, void *context);
 
 /* "file:line:column", or "default", into `to`, which it returns. */
 #define PIN_PLACE_TEXT 300

@@ -29,7 +29,8 @@ bool pin_reader_members(struct pin_reader *reader, const struct pin_json *node, 
         return false;
     }
     bool good = true;
-    memset(members, 0, count * sizeof(*members));
+    for (size_t i = 0; i < count; i++)
+        members[i] = NULL;
     for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
         int index = pin_name_find(keys, count, child->key);
         if (index < 0)

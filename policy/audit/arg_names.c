@@ -18,7 +18,6 @@
 #include <linux/sched.h>
 #include <linux/sockios.h>
 
-#include "base/cleanup.h"
 #include "base/names.h"
 
 struct named {
@@ -140,19 +139,28 @@ static bool parse_number(const char *text, uint64_t *value) {
     return errno == 0 && *end == '\0';
 }
 
+#define LONGEST_PART 64 /* more than any name or number has, with its end */
+
 bool pin_arg_parse(const char *call, unsigned index, const char *text, uint64_t *value) {
     uint64_t sum = 0, one;
     if (parse_number(text, value))
         return true;
-    PIN_FREE char *copy = strdup(text);
-    char *rest = copy;
-    for (char *part = strsep(&rest, "|"); part != NULL; part = strsep(&rest, "|")) {
+    for (const char *at = text;; at++) {
+        char part[LONGEST_PART];
+        size_t size = strcspn(at, "|");
+        if (size >= sizeof(part))
+            return false;
+        memcpy(part, at, size);
+        part[size] = '\0';
         if (!find_name(call, index, part, &one) && !parse_number(part, &one))
             return false;
         sum |= one;
+        at += size;
+        if (*at == '\0')
+            break;
     }
     *value = sum;
-    return copy != NULL;
+    return true;
 }
 
 const char *pin_arg_family(size_t index, int *family) {
