@@ -5,7 +5,7 @@
 #define LONGEST 20 /* digits of UINT64_MAX */
 
 struct scan {
-    char *at, *end;
+    const char *at, *end;
     uint32_t line, column;
 };
 
@@ -66,13 +66,13 @@ size_t pin_big_numbers_take(char *text, size_t size, struct pin_big_number *bigs
             step(&scan);
             continue;
         }
-        char *start = scan.at;
+        const char *start = scan.at;
         struct pin_big_number big = {.line = scan.line, .column = scan.column};
         while (scan.at < scan.end && is_number_byte(*scan.at))
             step(&scan);
         size_t length = (size_t)(scan.at - start);
         if (count < room && is_big(start, length, &big.value) && is_value(scan.at, scan.end)) {
-            start[0] = start[length - 1] = '"';
+            text[start - text] = text[scan.at - text - 1] = '"';
             bigs[count++] = big;
         }
     }

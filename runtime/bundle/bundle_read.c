@@ -253,11 +253,17 @@ static void refuse(struct pin_bundle_reader *reader, const struct pin_json *node
         found->list[found->count - 1].kind = PIN_ERROR_UNSUPPORTED;
 }
 
+/* Where the length of a list goes. A list without one would be lost unseen. */
+static size_t *count_of(const struct pin_bundle_row *row, unsigned char *bytes) {
+    if (row->count == 0)
+        abort();
+    return (size_t *)(void *)(bytes + row->count - 1);
+}
+
 static void read_row(struct pin_bundle_reader *reader, const struct pin_json *node,
                      const struct pin_bundle_row *row, void *base) {
     unsigned char *bytes = base;
     void *place = bytes + row->offset;
-    size_t *count = row->count > 0 ? (size_t *)(void *)(bytes + row->count - 1) : NULL;
     size_t before = reader->found->count + reader->found->dropped;
     unsigned choice;
     const char *text;
@@ -280,10 +286,10 @@ static void read_row(struct pin_bundle_reader *reader, const struct pin_json *no
         break;
     case PIN_ROW_SET: read_set(reader, node, row, place); break;
     case PIN_ROW_DIGEST: read_digest(reader, node, place); break;
-    case PIN_ROW_TEXTS: read_texts(reader, node, place, count); break;
-    case PIN_ROW_IDS: read_ids(reader, node, place, count); break;
-    case PIN_ROW_PAIRS: read_pairs(reader, node, place, count); break;
-    case PIN_ROW_LIST: read_list(reader, node, row, place, count); break;
+    case PIN_ROW_TEXTS: read_texts(reader, node, place, count_of(row, bytes)); break;
+    case PIN_ROW_IDS: read_ids(reader, node, place, count_of(row, bytes)); break;
+    case PIN_ROW_PAIRS: read_pairs(reader, node, place, count_of(row, bytes)); break;
+    case PIN_ROW_LIST: read_list(reader, node, row, place, count_of(row, bytes)); break;
     case PIN_ROW_OBJECT: pin_bundle_read_object(reader, node, row->table, place); break;
     case PIN_ROW_CODEC: row->codec->read(reader, node, base); break;
     case PIN_ROW_NOTHING:

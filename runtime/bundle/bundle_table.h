@@ -75,6 +75,7 @@ struct pin_bundle_table {
     size_t count;
 };
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): designated initialisers can't stand in parentheses */
 #define PIN_ROW(word, kind, ...)                                                                             \
     { .key = (word), .type = PIN_ROW_##kind, __VA_ARGS__ }
 #define PIN_AT(type, field) .offset = offsetof(type, field)
@@ -86,6 +87,7 @@ struct pin_bundle_table {
 #define PIN_I64(type, field) PIN_AT(type, field), .size = 8, .min = INT64_MIN, .max = INT64_MAX
 #define PIN_TABLE(rows)                                                                                      \
     { rows, sizeof(rows) / sizeof((rows)[0]) }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 extern const struct pin_bundle_table pin_bundle_fields;           /* struct pin_bundle */
 extern const struct pin_bundle_table pin_bundle_process_fields;   /* struct pin_bundle */
