@@ -257,25 +257,23 @@ static size_t received_fds(struct msghdr *message, int fds[PIN_EGRESS_SOCKET_COU
 bool pin_egress_receive(int channel, struct pin_egress_sockets *all, struct pin_error *err) {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * PIN_EGRESS_SOCKET_COUNT)];
     uint8_t present = 0;
-    int fds[PIN_EGRESS_SOCKET_COUNT];
+    struct pin_egress_sockets came = PIN_EGRESS_SOCKETS_NONE, received = PIN_EGRESS_SOCKETS_NONE;
     struct iovec data = {&present, 1};
     struct msghdr message = {
         .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
     ssize_t size = recvmsg(channel, &message, MSG_CMSG_CLOEXEC);
     if (size < 0)
         return pin_fail_errno(err, "receive the egress sockets");
-    size_t count = received_fds(&message, fds), used = 0;
-    struct pin_egress_sockets received = PIN_EGRESS_SOCKETS_NONE;
+    size_t count = received_fds(&message, came.fds), used = 0;
     bool whole = size == 1 && (message.msg_flags & MSG_CTRUNC) == 0 &&
                  (size_t)__builtin_popcount(present) == count && present < 1u << PIN_EGRESS_SOCKET_COUNT;
     for (unsigned i = 0; whole && i < PIN_EGRESS_SOCKET_COUNT; i++)
         if ((present & 1u << i) != 0)
-            received.fds[i] = fds[used++];
+            received.fds[i] = came.fds[used++];
     if (whole) {
         *all = received;
         return true;
     }
-    for (size_t i = 0; i < count; i++)
-        pin_close_fd(&fds[i]);
+    pin_egress_close(&came);
     return pin_fail(err, PIN_ERROR_INTERNAL, "the egress sockets didn't arrive whole");
 }

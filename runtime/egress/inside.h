@@ -44,8 +44,8 @@ struct pin_egress_sockets {
 bool pin_egress_inside(const struct pin_egress_plan *plan, struct pin_egress_sockets *out,
                        struct pin_error *err);
 
-void pin_egress_close(struct pin_egress_sockets *sockets);
+void pin_egress_close(struct pin_egress_sockets *all);
 
 /* One message over a UNIX stream or packet socket, with all sockets; the receiver owns its copies. */
-bool pin_egress_send(int channel, const struct pin_egress_sockets *sockets, struct pin_error *err);
-bool pin_egress_receive(int channel, struct pin_egress_sockets *sockets, struct pin_error *err);
+bool pin_egress_send(int channel, const struct pin_egress_sockets *all, struct pin_error *err);
+bool pin_egress_receive(int channel, struct pin_egress_sockets *all, struct pin_error *err);

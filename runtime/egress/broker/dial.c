@@ -44,7 +44,7 @@ static bool is_of_this_host(const uint8_t address[16]) {
         return true;
     const struct sockaddr_in *to4 = (const void *)&to, *from4 = (const void *)&from;
     const struct sockaddr_in6 *to6 = (const void *)&to, *from6 = (const void *)&from;
-    return to.ss_family == AF_INET ? to4->sin_addr.s_addr == from4->sin_addr.s_addr
+    return to.ss_family == AF_INET ? memcmp(&to4->sin_addr, &from4->sin_addr, 4) == 0
                                    : memcmp(&to6->sin6_addr, &from6->sin6_addr, 16) == 0;
 }
 

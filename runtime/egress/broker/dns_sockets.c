@@ -61,21 +61,22 @@ static bool is_for_another(struct dns_server *server, struct msghdr *message, co
 }
 
 /* The answer leaves from the address that was asked: the packet information that came goes back. */
-static void answer_datagram(struct dns_server *server, struct msghdr *message, const uint8_t *question,
+static void answer_datagram(struct dns_server *server, const struct msghdr *asked, const uint8_t *question,
                             size_t size) {
     uint8_t answer[PIN_DNS_MESSAGE_MAX];
     struct iovec data = {answer, dns_answer(server->broker, question, size, answer)};
     if (data.iov_len == 0)
         return;
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
-         header = CMSG_NXTHDR(message, header))
+    struct msghdr message = *asked;
+    message.msg_iov = &data;
+    message.msg_flags = 0;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header != NULL;
+         header = CMSG_NXTHDR(&message, header))
         if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
             struct in_pktinfo *info = (struct in_pktinfo *)(void *)CMSG_DATA(header);
             info->ipi_spec_dst = info->ipi_addr;
         }
-    message->msg_iov = &data;
-    message->msg_flags = 0;
-    (void)sendmsg(server->udp.fd, message, MSG_DONTWAIT); /* lost like any datagram; the asker asks again */
+    (void)sendmsg(server->udp.fd, &message, MSG_DONTWAIT); /* lost like any datagram; the asker asks again */
 }
 
 static void udp_ready(struct watch *watch, uint32_t events) {
@@ -153,7 +154,7 @@ static void open_stream(struct dns_server *server, int fd) {
     struct dns_stream *oldest = server->streams;
     while (oldest != NULL && oldest->following != NULL)
         oldest = oldest->following;
-    if (server->stream_count >= STREAMS_MAX)
+    if (oldest != NULL && server->stream_count >= STREAMS_MAX)
         close_stream(oldest);
     struct dns_stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL) {
@@ -181,6 +182,8 @@ static void tcp_ready(struct watch *watch, uint32_t events) {
 }
 
 bool dns_serve(struct broker *broker, int udp, int tcp) {
+    if (udp < 0 && tcp < 0)
+        return true;
     struct dns_server *server = calloc(1, sizeof(*server)); /* lives as long as the process */
     if (server == NULL)
         return false;

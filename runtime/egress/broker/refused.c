@@ -51,6 +51,8 @@ static void refused_ready(struct watch *watch, uint32_t events) {
 }
 
 bool refused_serve(struct broker *broker, int netlink) {
+    if (netlink < 0)
+        return true;
     struct refusals *refusals = calloc(1, sizeof(*refusals)); /* lives as long as the process */
     if (refusals == NULL)
         return false;
@@ -58,5 +60,5 @@ bool refused_serve(struct broker *broker, int netlink) {
         .watch = {.fd = netlink, .ready = refused_ready},
           .broker = broker
     };
-    return netlink < 0 || poll_want(&broker->poll, &refusals->watch, EPOLLIN);
+    return poll_want(&broker->poll, &refusals->watch, EPOLLIN);
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -210,9 +211,7 @@ void resolver_ask(struct resolver *resolver, const char *name, struct question *
     *pending = (struct pending_question){.resolver = resolver, .question = question};
     question->pending = pending;
     resolver->active++;
-    size_t length = strlen(name);
-    memcpy(absolute, name, length);
-    memcpy(absolute + length, ".", 2); /* as it stands: no search list */
+    (void)snprintf(absolute, sizeof(absolute), "%s.", name); /* as it stands: no search list */
     struct ares_addrinfo_hints hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     ares_getaddrinfo(resolver->channel, absolute, NULL, &hints, answered, pending);
 }
