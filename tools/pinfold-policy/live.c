@@ -166,7 +166,7 @@ static void take_output(struct live *live, int output) {
         bool room = used < sizeof(live->said) - 1;
         ssize_t got = room ? read(output, live->said + used, sizeof(live->said) - 1 - used)
                            : read(output, rest, sizeof(rest));
-        if (got <= 0 && errno != EINTR)
+        if (got == 0 || (got < 0 && errno != EINTR))
             break;
         if (got > 0 && room)
             used += (size_t)got;
@@ -176,11 +176,10 @@ static void take_output(struct live *live, int output) {
 }
 
 static bool run(struct live *live, const struct command *command, struct pin_error *err) {
-    pid_t child;
-    int output, status = 0;
+    pid_t child = -1;
+    int output = -1, status = 0;
     if (!start(command, &child, &output, err))
         return false;
-    errno = 0;
     take_output(live, output);
     (void)close(output);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
