@@ -28,10 +28,17 @@ void pin_conn_free(struct conn *conn) {
 /* What it has started ends with it, unless it said otherwise. */
 void pin_conn_close(struct conn *conn) {
     struct pin_kept *kept = conn->kept;
+    struct pin_error err = {0};
     if (conn->closed)
         return;
     conn->closed = true;
     pin_source_remove(&conn->source);
+    if (conn->holds) {
+        conn->holds = false;
+        kept->holds--;
+        if (!pin_verbs_set_frozen(kept, &err))
+            pin_kept_fail(kept, &err); /* or it would stand still for ever */
+    }
     for (struct exec *exec = kept->execs; exec != NULL; exec = exec->next) {
         if (exec->conn != conn)
             continue;

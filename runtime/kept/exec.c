@@ -302,7 +302,7 @@ void pin_exec_start_next(struct pin_kept *kept) {
     struct pin_error err = {0};
     while (exec != NULL && exec->state != EXEC_QUEUED)
         exec = exec->next;
-    if (exec == NULL || kept->starting != NULL || kept->paused || pin_link_wants_to_send(&kept->link))
+    if (exec == NULL || kept->starting != NULL || kept->frozen || pin_link_wants_to_send(&kept->link))
         return;
     if (!start(exec, &err)) {
         finish_unstarted(exec, &err);

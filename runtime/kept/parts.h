@@ -64,7 +64,7 @@ struct conn {
     struct pin_wire in;
     int fds[CONN_FDS_MAX];
     size_t fd_count;
-    bool closed;
+    bool closed, holds;
 };
 
 struct wait {
@@ -94,7 +94,10 @@ struct pin_kept {
     struct ended ended[ENDS_KEPT];
     uint32_t last_exec;
     uint64_t started_ns, active_ns, idle_ns, lifetime_ns, oom_kills, egress_events;
-    bool ready, paused, ending, over;
+    bool ready, ending, over;
+    bool paused;  /* until it is resumed */
+    size_t holds; /* connections that want it to stand still */
+    bool frozen;
     const char *why; /* it ended */
     struct pin_error failure;
 };
@@ -116,6 +119,8 @@ void pin_conn_close(struct conn *conn); /* freed after the loop's step */
 
 /* verbs.c */
 void pin_verbs_serve(struct conn *conn, struct pin_kept_request *request);
+/* Freezes or thaws, as `paused` and `holds` want it. */
+bool pin_verbs_set_frozen(struct pin_kept *kept, struct pin_error *err);
 void pin_verbs_wake(struct pin_kept *kept, uint32_t exec, json_t *result);
 
 /* exec.c */

@@ -59,6 +59,7 @@ static const struct field fields[] = {
     {"stderr",      TYPE_FLAG,   OF(EXEC),                                     0,           AT(err),         0               },
     {"tty",         TYPE_FLAG,   OF(EXEC),                                     0,           AT(tty),         0               },
     {"detach",      TYPE_FLAG,   OF(EXEC),                                     0,           AT(detach),      0               },
+    {"hold",        TYPE_FLAG,   OF(PAUSE),                                    0,           AT(hold),        0               },
     {"output",      TYPE_OUTPUT, OF(EXEC),                                     0,           AT(output),      0               },
 };
 

@@ -41,9 +41,9 @@ struct pin_kept_request {
     bool has_timeout, has_grace, has_idle, has_lifetime;
     const char **args, **env; /* end with NULL; env is "K=V" */
     size_t arg_count, env_count;
-    const char *cwd;      /* NULL: the sandbox's */
-    bool input, out, err; /* descriptors come with the message, in this order */
-    bool tty, detach;
+    const char *cwd;        /* NULL: the sandbox's */
+    bool input, out, err;   /* descriptors come with the message, in this order */
+    bool tty, detach, hold; /* `hold`: a pause that ends with the connection, if not before */
     enum pin_output
         output; /* PASS: to the descriptors; CAPTURE: into the result; STREAM: JSON lines to `out` */
 };

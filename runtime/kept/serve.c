@@ -45,7 +45,7 @@ void pin_kept_end(struct pin_kept *kept, const char *why, uint64_t grace_ns) {
         kept->why = why;
     kept->ending = true;
     bool gentle = grace_ns > 0 && kept->exec_count > 0 && kept->grace == NULL;
-    if (gentle && kept->paused)
+    if (gentle && kept->frozen)
         gentle = pin_cgroup_thaw(kept->given->sandbox->cgroup, &err);
     if (gentle)
         gentle =

@@ -127,24 +127,42 @@ static void serve_stats(struct conn *conn, struct pin_kept_request *request) {
                     (json_int_t)kept->exec_count, "egress_events", (json_int_t)kept->egress_events));
 }
 
+bool pin_verbs_set_frozen(struct pin_kept *kept, struct pin_error *err) {
+    const struct pin_cgroup *group = kept->given->sandbox->cgroup;
+    bool wanted = kept->paused || kept->holds > 0;
+    if (wanted == kept->frozen)
+        return true;
+    if (group == NULL)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "the sandbox has no cgroup that could be frozen");
+    if (wanted && kept->starting != NULL) /* init would stop with a child that shares its memory */
+        return pin_fail(err, PIN_ERROR_BUSY, "a command is just being started; try again");
+    if (wanted ? !pin_cgroup_freeze(group, FREEZE_NS, err) : !pin_cgroup_thaw(group, err))
+        return false;
+    kept->frozen = wanted;
+    return true;
+}
+
+static void set_hold(struct conn *conn, bool holds) {
+    conn->kept->holds += holds && !conn->holds;
+    conn->kept->holds -= !holds && conn->holds;
+    conn->holds = holds;
+}
+
 static void set_paused(struct conn *conn, const struct pin_kept_request *request, bool paused) {
     struct pin_kept *kept = conn->kept;
     struct pin_error err = {0};
-    const struct pin_cgroup *group = kept->given->sandbox->cgroup;
-    if (group == NULL) {
-        refuse(conn, request, PIN_ERROR_UNSUPPORTED, "the sandbox has no cgroup that could be frozen");
+    bool held = conn->holds, before = kept->paused;
+    if (request->hold || (!paused && conn->holds))
+        set_hold(conn, paused);
+    else
+        kept->paused = paused;
+    if (pin_verbs_set_frozen(kept, &err)) {
+        reply(conn, request, NULL);
         return;
     }
-    if (paused && kept->starting != NULL) {
-        refuse(conn, request, PIN_ERROR_BUSY, "a command is just being started; try again");
-        return;
-    }
-    if (paused ? !pin_cgroup_freeze(group, FREEZE_NS, &err) : !pin_cgroup_thaw(group, &err)) {
-        pin_conn_fail(conn, request->id, &err);
-        return;
-    }
-    kept->paused = paused;
-    reply(conn, request, NULL);
+    set_hold(conn, held);
+    kept->paused = before;
+    pin_conn_fail(conn, request->id, &err);
 }
 
 static void serve_pause(struct conn *conn, struct pin_kept_request *request) {
@@ -218,8 +236,7 @@ static void serve_root(struct conn *conn, struct pin_kept_request *request) {
     }
     pin_conn_send_fd(
         conn,
-        json_pack("{s:I, s:{s:b, s:I, s:I}}", "id", (json_int_t)request->id, "ok", "paused",
-                  (int)conn->kept->paused, "uid",
+        json_pack("{s:I, s:{s:I, s:I}}", "id", (json_int_t)request->id, "ok", "uid",
                   (json_int_t)(conn->kept->given->has_owner ? conn->kept->given->owner_uid : geteuid()),
                   "gid",
                   (json_int_t)(conn->kept->given->has_owner ? conn->kept->given->owner_gid : getegid())),

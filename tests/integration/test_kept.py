@@ -457,3 +457,60 @@ def test_another_user_cannot_reach_the_socket(kept_by_root):
     os.chmod(kept_by_root.pinfold.state, 0o700)
     os.chmod(path.parent.parent, 0o700)
     assert done.stdout.strip() in (b"b''", b"") and b"b'\\x" not in done.stdout
+
+
+def test_files_and_trees_are_copied_in_and_out(kept, tmp_path):
+    kept.up("work")
+    source = kept.pinfold.home / "tree"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub/file").write_bytes(bytes(range(256)) * 1000)
+    (source / "run").write_text("#!/bin/sh\necho ran\n")
+    os.chmod(source / "run", 0o755)
+    for path in [source, source / "sub", source / "sub/file", source / "run"]:
+        os.chown(path, kept.pinfold.uid, kept.pinfold.uid)
+    kept.ok("cp", str(source), "work:/tmp")
+    assert kept.exec("work", "/tmp/tree/run").stdout == b"ran\n"
+    assert kept.exec("work", "sh", "-c", "echo more >> /tmp/tree/sub/file").returncode == 0, "it isn't the sandbox user's"
+    target = kept.pinfold.home / "back"
+    kept.ok("cp", "work:/tmp/tree", str(target))
+    assert (target / "sub/file").read_bytes() == bytes(range(256)) * 1000 + b"more\n"
+    assert os.access(target / "run", os.X_OK)
+
+
+def test_no_link_is_followed_out_of_a_sandbox_or_out_of_its_root(kept):
+    kept.up("work")
+    kept.exec("work", "sh", "-c", "mkdir /tmp/t; ln -s /etc/shadow /tmp/t/link; mkfifo /tmp/t/pipe; echo plain > /tmp/t/file; ln -s /etc /tmp/dir")
+    target = kept.pinfold.home / "out"
+    done = kept.call("cp", "work:/tmp/t", str(target))
+    assert done.returncode == 0 and sorted(p.name for p in target.iterdir()) == ["file"] and b"2 links" in done.stderr
+    assert kept.call("cp", "work:/tmp/dir/hostname", str(kept.pinfold.home / "x")).returncode == 125
+    assert kept.call("cp", "work:/tmp/t/../../../../etc/hostname", str(kept.pinfold.home / "x")).returncode == 125
+    secret = kept.pinfold.home / "secret"
+    secret.write_text("mine")
+    os.chown(secret, kept.pinfold.uid, kept.pinfold.uid)
+    kept.exec("work", "sh", "-c", "ln -s /etc/passwd /tmp/trap; ln -s / /tmp/root")
+    assert kept.call("cp", str(secret), "work:/tmp/trap").returncode == 125
+    assert kept.call("cp", str(secret), "work:/tmp/root/tmp/x").returncode == 125
+    assert kept.show("work")["state"] == "running"
+
+
+def test_a_copy_is_bounded_whatever_size_a_file_claims(kept):
+    kept.up("work")
+    kept.exec("work", "truncate", "-s", "1T", "/tmp/huge")
+    done = kept.call("cp", "--limit", "1MiB", "work:/tmp/huge", str(kept.pinfold.home / "huge"))
+    assert done.returncode == 125 and b"more bytes" in done.stderr
+    assert (kept.pinfold.home / "huge").stat().st_size <= 1 << 20
+
+
+def test_a_hold_ends_with_its_connection_and_commands_wait_for_that(kept_by_root):
+    kept_by_root.up("work")
+    with kept_by_root.connect("work") as holder, kept_by_root.connect("work") as other:
+        holder.sendall(message(verb="pause", hold=True))
+        assert reply(holder)["ok"] == {}
+        other.sendall(message(verb="exec", args=["true"]))
+        other.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            other.recv(1)
+        other.settimeout(DEADLINE)
+        holder.close()
+        assert reply(other)["event"] == "started" and reply(other)["result"]["exit_code"] == 0

@@ -122,10 +122,10 @@ static bool describe(json_t *request, const struct exec_options *values, char *c
 
 static bool ask(struct session *session, char *const *args, size_t count, struct pin_error *err) {
     const struct exec_options *values = session->values;
-    int fds[3], fd_count = 0, input;
+    int fds[3], fd_count = 0;
+    PIN_CLOSE int input = -1;
     if (!open_input(values, &input, err))
         return false;
-    PIN_CLOSE int held = input;
     json_t *request = pin_client_request("exec");
     if (!describe(request, values, args, count, input, err)) {
         json_decref(request);

@@ -34,6 +34,7 @@ static const struct program programs[] = {
     {"kill",   "kept",   "end kept sandboxes at once"                           },
     {"wait",   "kept",   "wait for the end of a kept sandbox, or of a command"  },
     {"rm",     "kept",   "remove what an ended sandbox has left"                },
+    {"cp",     "kept",   "copy files into or out of a kept sandbox"             },
     {"image",  "image",  "pull, import, list and remove images"                 },
     {"policy", "policy", "check, explain and compare policies"                  },
     {"tool",   "tool",   "call a function of a tool: a request in, a result out"},

@@ -1,0 +1,130 @@
+#include "runtime/kept/copy.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/text.h"
+
+#define PIECE ((size_t)64 * 1024)
+
+struct walk {
+    struct pin_copy *copy;
+    int depth;
+    struct pin_error *err;
+};
+
+static bool copy_entry(struct walk *walk, int from, const char *from_name, int to, const char *to_name);
+
+static bool fail(struct walk *walk, const char *what, const char *name) {
+    char text[300];
+    (void)pin_escape(text, sizeof(text), name, strlen(name));
+    return pin_fail_errno(walk->err, "%s '%s'", what, text);
+}
+
+static bool too_much(struct walk *walk, const char *what) {
+    (void)pin_fail(walk->err, PIN_ERROR_EXHAUSTED, "%s", what);
+    return pin_hint(walk->err, "copy less at once, or give --limit");
+}
+
+static bool move_bytes(struct walk *walk, int in, int out, const char *name) {
+    char piece[PIECE];
+    for (;;) {
+        ssize_t got = read(in, piece, sizeof(piece));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail(walk, "read", name);
+        if (got == 0)
+            return true;
+        if ((uint64_t)got > walk->copy->limit_bytes - walk->copy->bytes)
+            return too_much(walk, "there are more bytes than may be copied");
+        walk->copy->bytes += (uint64_t)got;
+        if (!pin_write_all(out, piece, (size_t)got, walk->err))
+            return false;
+    }
+}
+
+/* O_NONBLOCK: a pipe in the place of a file must not make us wait. */
+static bool copy_file(struct walk *walk, int from, const char *from_name, int to, const char *to_name) {
+    struct stat info;
+    PIN_CLOSE int in = openat(from, from_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (in < 0 || fstat(in, &info) != 0)
+        return fail(walk, "open", from_name);
+    if (!S_ISREG(info.st_mode)) {
+        walk->copy->left_out++;
+        return true;
+    }
+    PIN_CLOSE int out =
+        openat(to, to_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    struct stat target;
+    if (out < 0 || fstat(out, &target) != 0)
+        return fail(walk, "make", to_name);
+    if (!S_ISREG(target.st_mode))
+        return pin_fail(walk->err, PIN_ERROR_EXISTS, "what is in the place of the copy is no file");
+    if (target.st_dev == info.st_dev && target.st_ino == info.st_ino)
+        return pin_fail(walk->err, PIN_ERROR_INVALID, "a file can't be copied onto itself");
+    if (ftruncate(out, 0) != 0 || !move_bytes(walk, in, out, from_name))
+        return pin_is_set(walk->err) ? false : fail(walk, "empty", to_name);
+    return fchmod(out, info.st_mode & 0777) == 0 || fail(walk, "set the mode of", to_name);
+}
+
+static bool copy_entries(struct walk *walk, DIR *list, int to) {
+    for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (!copy_entry(walk, dirfd(list), entry->d_name, to, entry->d_name))
+            return false;
+    }
+    return true;
+}
+
+static bool copy_folder(struct walk *walk, int from, const char *from_name, int to, const char *to_name,
+                        mode_t mode) {
+    PIN_CLOSE int in = openat(from, from_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (in < 0)
+        return fail(walk, "open", from_name);
+    if (mkdirat(to, to_name, 0700) != 0 && errno != EEXIST)
+        return fail(walk, "make", to_name);
+    PIN_CLOSE int out = openat(to, to_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (out < 0)
+        return fail(walk, "open", to_name);
+    DIR *list = fdopendir(in);
+    if (list == NULL)
+        return fail(walk, "list", from_name);
+    (void)pin_steal_fd(&in);
+    bool ok = copy_entries(walk, list, out);
+    (void)closedir(list);
+    return ok && (fchmod(out, (mode & 0777) | 0700) == 0 || fail(walk, "set the mode of", to_name));
+}
+
+static bool copy_entry(struct walk *walk, int from, const char *from_name, int to, const char *to_name) {
+    struct stat info;
+    if (++walk->copy->entries > PIN_COPY_ENTRIES_MAX)
+        return too_much(walk, "there are more files than may be copied");
+    if (walk->depth >= PIN_COPY_DEPTH_MAX)
+        return too_much(walk, "the directories are nested too deeply");
+    if (fstatat(from, from_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+        return fail(walk, "look at", from_name);
+    if (S_ISREG(info.st_mode))
+        return copy_file(walk, from, from_name, to, to_name);
+    if (!S_ISDIR(info.st_mode)) {
+        walk->copy->left_out++;
+        return true;
+    }
+    walk->depth++;
+    bool ok = copy_folder(walk, from, from_name, to, to_name, info.st_mode);
+    walk->depth--;
+    return ok;
+}
+
+bool pin_copy_entry(struct pin_copy *copy, int from, const char *from_name, int to, const char *to_name,
+                    struct pin_error *err) {
+    struct walk walk = {.copy = copy, .err = err};
+    return copy_entry(&walk, from, from_name, to, to_name);
+}
