@@ -32,6 +32,7 @@
 struct state { /* what one step leaves for a later one */
     const struct pin_inside *inside;
     struct pin_mounts mounts;
+    bool equipped; /* PIN_SYNC_EQUIPPED was taken */
     int null;
     int init;   /* the sealed copy of init */
     int report; /* where a failure is told: the control socket, later the connection that started us */
@@ -121,11 +122,29 @@ static bool set_system(struct state *state, struct pin_error *err) {
     return pin_engine_set_system(state->inside->plan, err);
 }
 
+static bool enter_cgroup(struct state *state, struct pin_error *err) {
+    int fds[PIN_CHANNEL_FDS_MAX], count;
+    if (state->equipped)
+        return true;
+    if (!pin_channel_wait(state->inside->control, PIN_SYNC_EQUIPPED, fds, &count, err))
+        return false;
+    state->equipped = true;
+    if (state->inside->engine != NULL)
+        return true;
+    if (count < 1)
+        return pin_fail(err, PIN_ERROR_INTERNAL, "init wasn't handed over");
+    state->init = fds[0];
+    if (!pin_cgroup_enter(fds + 1, count - 1, err))
+        return false;
+    return make_cgroup_namespace(state->inside->plan, err);
+}
+
 static bool run_hooks(struct state *state, struct pin_error *err) {
     const struct pin_engine_build *engine = state->inside->engine;
     int none[PIN_CHANNEL_FDS_MAX], count;
     return engine->state == NULL ||
-           (pin_channel_send_ready(state->report, err) &&
+           (enter_cgroup(state, err) && /* what the maker has sent already is taken first */
+            pin_channel_send_ready(state->report, err) &&
             pin_channel_wait(state->report, PIN_SYNC_HOOKED, none, &count, err) &&
             pin_hooks_run(state->inside->plan->bundle, PIN_HOOK_CREATE_CONTAINER, engine->state, err));
 }
@@ -163,20 +182,6 @@ static bool await_start(struct state *state, struct pin_error *err) {
 
 static bool finish_credentials(struct state *state, struct pin_error *err) {
     return pin_credentials_finish(state->inside->plan, err);
-}
-
-static bool enter_cgroup(struct state *state, struct pin_error *err) {
-    int fds[PIN_CHANNEL_FDS_MAX], count;
-    if (!pin_channel_wait(state->inside->control, PIN_SYNC_EQUIPPED, fds, &count, err))
-        return false;
-    if (state->inside->engine != NULL)
-        return true;
-    if (count < 1)
-        return pin_fail(err, PIN_ERROR_INTERNAL, "init wasn't handed over");
-    state->init = fds[0];
-    if (!pin_cgroup_enter(fds + 1, count - 1, err))
-        return false;
-    return make_cgroup_namespace(state->inside->plan, err);
 }
 
 static bool leave_session(struct state *state, struct pin_error *err) {

@@ -39,8 +39,9 @@ static bool maps_zero(const struct pin_id_map *maps, size_t count) {
 static void plan_maps(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
     bool own = has_own(bundle, PIN_NS_USER);
-    if (own != (bundle->uid_map_count > 0 && bundle->gid_map_count > 0) &&
-        bundle->namespaces[PIN_NS_USER].path == NULL)
+    bool mapped = own ? bundle->uid_map_count > 0 && bundle->gid_map_count > 0
+                      : bundle->uid_map_count + bundle->gid_map_count > 0;
+    if (own != mapped && bundle->namespaces[PIN_NS_USER].path == NULL)
         (void)pin_find(found, PIN_ERROR_INVALID, "/linux/uidMappings", NULL, "%s",
                        own ? "user namespaces enabled, but no id mappings were given"
                            : "id mappings need a user namespace");

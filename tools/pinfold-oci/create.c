@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -251,7 +252,8 @@ static bool run_poststart(struct creation *creation, struct pin_error *err) {
 }
 
 static int take_code(struct creation *creation, pid_t pid) {
-    PIN_CLOSE int pidfd = pin_container_process(&creation->container);
+    /* our child, and not reaped: the number is its own, also when it has ended already */
+    PIN_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     PIN_CLOSE int master = creation->terminal >= 0 ? pin_oci_take_master(creation->terminal) : -1;
     return pin_oci_wait(pid, pidfd, master);
 }

@@ -90,6 +90,8 @@ static int open_signals(void) {
 
 static void relay(struct foreground *self) {
     self->input = self->master >= 0;
+    if (self->pidfd < 0)
+        return;
     for (;;) {
         struct pollfd waits[] = {
             {self->pidfd,                     POLLIN, 0},
@@ -105,7 +107,7 @@ static void relay(struct foreground *self) {
             self->master = -1;
         if (waits[3].revents && !copy_some(STDIN_FILENO, self->master))
             self->input = false;
-        if (waits[0].revents || self->pidfd < 0)
+        if (waits[0].revents)
             break;
     }
     while (self->master >= 0) { /* what it wrote before it ended */

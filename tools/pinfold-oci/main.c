@@ -71,8 +71,6 @@ int main(int argc, char **argv) {
     static struct pin_oci_options options;
     struct pin_error err = {0};
     int used = 0;
-    /* what an engine has left open is neither a hook's nor the container's affair */
-    (void)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
     if (!pin_oci_parse_global(argc - 1, argv + 1, &options, &used, &err))
         return pin_oci_fail(&options, &err);
     if (options.version)
@@ -89,5 +87,8 @@ int main(int argc, char **argv) {
     }
     if (meets_containers(name))
         pin_seal_self(argv, environ);
+    /* what an engine has left open is neither a hook's nor the container's affair; after the line above,
+     * since what is to be kept must get through it */
+    (void)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
     return run_verb(verb, argc - 2 - used, argv + 2 + used, &options);
 }
