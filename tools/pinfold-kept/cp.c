@@ -154,11 +154,10 @@ static bool hold(struct pin_client *client, struct pin_error *err) {
 static bool copy_frozen(struct side *from, struct side *to, uint64_t limit_bytes, struct pin_error *err) {
     PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
     struct pin_error unfrozen = {0};
-    int root = -1;
+    PIN_CLOSE int root = -1;
     if (!pin_client_open(&client, from->name[0] != '\0' ? from->name : to->name, err))
         return false;
     json_t *ok = ask_root(&client, &root, err);
-    PIN_CLOSE int held = root;
     if (ok == NULL || root < 0) {
         json_decref(ok);
         return false;
