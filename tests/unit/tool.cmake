@@ -1,0 +1,3 @@
+pin_unit_test(test_tool_args LIBRARIES pin_tool pin_base pin::jansson)
+pin_unit_test(test_tool_env LIBRARIES pin_tool pin_base pin::jansson)
+pin_unit_test(test_tool_result LIBRARIES pin_tool pin_supervise pin_base pin::jansson)
