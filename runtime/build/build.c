@@ -161,6 +161,8 @@ static bool make_group(const struct pin_build_input *input, struct pin_sandbox *
     const struct pin_plan *plan = input->plan;
     if (input->engine != NULL)
         return make_container_group(input, sandbox, err);
+    if (input->slot == NULL)
+        return pin_fail(err, PIN_ERROR_INTERNAL, "a sandbox without a slot has no cgroup of its own");
     struct pin_cgroup_limits limits = {
         .memory_bytes = plan->limits.memory_bytes,
         .swap_bytes = plan->limits.swap_bytes,

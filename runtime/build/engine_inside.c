@@ -74,8 +74,10 @@ static bool open_pair(const struct pin_plan *plan, int *master, int *slave, stru
 }
 
 static bool show_console(int slave, struct pin_error *err) {
-    PIN_CLOSE int made =
+    int made =
         open("/dev/console", O_CREAT | O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (made >= 0) /* else what is there is looked at below */
+        (void)close(made);
     PIN_CLOSE int target = open("/dev/console", O_PATH | O_NOFOLLOW | O_CLOEXEC);
     PIN_CLOSE int tree = open_tree(slave, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (target < 0 || tree < 0)

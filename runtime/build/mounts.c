@@ -95,6 +95,13 @@ static int open_target(int root, const struct pin_op *op, struct pin_error *err)
                            : pin_open_in_root(root, op->target, O_PATH, 0, err);
 }
 
+static bool make_target(int parent, const char *name, bool directory) {
+    if (directory)
+        return mkdirat(parent, name, 0755) == 0;
+    PIN_CLOSE int file = openat(parent, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
+    return file >= 0;
+}
+
 /* The mount point, made if the plan lets it be missing. */
 static int reach_target(int root, const struct pin_op *op, bool directory, struct pin_error *err) {
     struct pin_error missing = {0};
@@ -109,10 +116,7 @@ static int reach_target(int root, const struct pin_op *op, bool directory, struc
     PIN_CLOSE int parent = open_parent(root, op->target, &name, err);
     if (parent < 0)
         return -1;
-    PIN_CLOSE int file = -1;
-    if (directory
-            ? mkdirat(parent, name, 0755) != 0
-            : (file = openat(parent, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644)) < 0) {
+    if (!make_target(parent, name, directory)) {
         (void)pin_fail_errno(err, "make the mount point '/%s'", op->target);
         return -1;
     }

@@ -13,7 +13,7 @@
 
 const struct pin_cgroup_dir *pin_cgroup_dir_of(const struct pin_cgroup *group,
                                                enum pin_cgroup_controller controller) {
-    int at = group->where[controller];
+    int8_t at = group->where[controller];
     return at < 0 ? NULL : &group->dirs[at];
 }
 

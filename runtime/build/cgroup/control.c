@@ -30,7 +30,8 @@ static bool find_freezer(const struct pin_cgroup *group, struct freezer *freezer
         return true;
     }
     (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "the sandbox is in no cgroup that can be frozen");
-    return pin_hint(err, "cgroup v2, or the v1 controller 'freezer', is needed for pausing");
+    (void)pin_hint(err, "cgroup v2, or the v1 controller 'freezer', is needed for pausing");
+    return false;
 }
 
 static bool is_frozen(const struct freezer *freezer) {
@@ -59,7 +60,7 @@ bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, stru
 }
 
 bool pin_cgroup_is_frozen(const struct pin_cgroup *group) {
-    struct freezer freezer;
+    struct freezer freezer = {0};
     struct pin_error ignored = {0};
     char text[16] = "";
     if (!find_freezer(group, &freezer, &ignored))

@@ -42,7 +42,7 @@ const char *pin_cgroup_kind_name(enum pin_cgroup_kind kind) {
 
 const struct pin_cgroup_hierarchy *pin_cgroup_facts_of(const struct pin_cgroup_facts *facts,
                                                        enum pin_cgroup_controller controller) {
-    int at = facts->where[controller];
+    int8_t at = facts->where[controller];
     return at < 0 ? NULL : &facts->hierarchies[at];
 }
 

@@ -39,6 +39,7 @@ static int load_program(const struct pin_device_program *program) {
     return call_bpf(BPF_PROG_LOAD, &attr); /* the descriptor is close-on-exec */
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the kernel writes the ids */
 static bool list_attached(int dir, uint32_t ids[ATTACHED_MOST], uint32_t *count) {
     union bpf_attr attr;
     memset(&attr, 0, sizeof(attr));

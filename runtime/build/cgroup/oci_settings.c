@@ -328,16 +328,16 @@ bool pin_cgroup_oci_settings(const struct pin_bundle_resources *from, uint32_t v
 }
 
 /* What can't be expressed is said when the settings are applied. */
-uint32_t pin_cgroup_oci_controllers(const struct pin_bundle_resources *from) {
+uint32_t pin_cgroup_oci_controllers(const struct pin_bundle_resources *resources) {
     PIN_ARENA struct pin_arena arena = {0};
     struct pin_cgroup_settings settings = {.arena = &arena};
     struct pin_error later = {0};
-    uint32_t set = from->device_count > 0 ? 1u << PIN_CGROUP_DEVICES : 0;
-    (void)pin_cgroup_oci_settings(from, 0, false, &settings, &later);
+    uint32_t set = resources->device_count > 0 ? 1u << PIN_CGROUP_DEVICES : 0;
+    (void)pin_cgroup_oci_settings(resources, 0, false, &settings, &later);
     for (size_t i = 0; i < settings.count; i++)
         set |= 1u << settings.items[i].controller;
-    for (size_t i = 0; i < from->unified_count; i++) {
-        int controller = controller_of(from->unified[i].key);
+    for (size_t i = 0; i < resources->unified_count; i++) {
+        int controller = controller_of(resources->unified[i].key);
         set |= controller >= 0 ? 1u << controller : 0;
     }
     return set;

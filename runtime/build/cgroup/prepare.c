@@ -13,8 +13,6 @@
 #include "runtime/build/cgroup/cgroup.h"
 #include "runtime/build/cgroup/files.h"
 
-extern char **environ;
-
 /* What limits need; a controller that wasn't delegated is found missing later, by its limit. */
 static const enum pin_cgroup_controller wanted[] = {PIN_CGROUP_MEMORY, PIN_CGROUP_CPU, PIN_CGROUP_PIDS};
 
