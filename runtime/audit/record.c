@@ -23,7 +23,10 @@ static void print_time(char to[TIME_TEXT], uint64_t realtime_ns) {
 
 /* ASCII alone: no direction mark and no control character reaches who reads the log with cat. */
 static char *dump(const json_t *object) {
-    return object == NULL ? strdup("{}") : json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
+    json_t *empty = object == NULL ? json_object() : NULL;
+    char *dumped = json_dumps(object != NULL ? object : empty, JSON_COMPACT | JSON_ENSURE_ASCII);
+    json_decref(empty);
+    return dumped;
 }
 
 static char *dump_text(const char *text) {

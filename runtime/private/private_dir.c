@@ -79,9 +79,9 @@ int pin_private_dir(const char *path, bool create, struct pin_error *err) {
     }
     if (fd < 0 && !pin_is_set(err))
         (void)pin_fail_errno(err, "open the directory '%s'", path);
-    if (fd >= 0 && fstat(fd, &facts) != 0)
+    else if (fd >= 0 && fstat(fd, &facts) != 0)
         (void)pin_fail_errno(err, "look at '%s'", path);
-    if (!pin_is_set(err) && is_private(&facts, "directory", path, err))
+    else if (fd >= 0 && is_private(&facts, "directory", path, err))
         return pin_steal_fd(&fd);
     (void)pin_point(err, "%s", path);
     return -1;
