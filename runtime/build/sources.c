@@ -6,7 +6,10 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/openat2.h>
 
 #include "base/cleanup.h"
 #include "runtime/build/idmap.h"
@@ -16,12 +19,24 @@ static bool has_source(const struct pin_op *op) {
     return op->source != NULL && !op->inside && (op->kind == PIN_OP_BIND || op->kind == PIN_OP_OVERLAY);
 }
 
+static int open_path(const struct pin_op *op) {
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC | (op->of_engine ? 0 : O_NOFOLLOW)};
+    if (op->real_source)
+        how.resolve = RESOLVE_NO_SYMLINKS;
+    return (int)syscall(SYS_openat2, AT_FDCWD, op->source, &how, sizeof(how));
+}
+
 bool pin_source_open(const struct pin_op *op, struct pin_host_source *source, struct pin_error *err) {
     struct stat st;
-    PIN_CLOSE int fd = open(op->source, O_PATH | (op->of_engine ? 0 : O_NOFOLLOW) | O_CLOEXEC);
+    PIN_CLOSE int fd = open_path(op);
     if (fd < 0 && errno == ENOENT && op->optional) {
         source->missing = true;
         return true;
+    }
+    if (fd < 0 && errno == ELOOP && op->real_source) {
+        (void)pin_fail(err, PIN_ERROR_REFUSED, "a symbolic link leads to '%s'", op->source);
+        (void)pin_point(err, "%s", op->source);
+        return pin_hint(err, "name the place itself in the bundle, and in the policy");
     }
     if (fd < 0 || fstat(fd, &st) != 0) {
         (void)pin_fail_errno(err, "open '%s', which the sandbox is to show", op->source);
@@ -177,7 +192,7 @@ int pin_source_tree(const struct pin_op *op, struct pin_host_source *source, str
     if (source->tree >= 0)
         return pin_steal_fd(&source->tree);
     struct stat st;
-    PIN_CLOSE int path = open(op->source, O_PATH | (op->of_engine ? 0 : O_NOFOLLOW) | O_CLOEXEC);
+    PIN_CLOSE int path = open_path(op);
     if (path < 0 || fstat(path, &st) != 0) {
         (void)pin_fail_errno(err, "open '%s' again", op->source);
         return -1;

@@ -78,8 +78,9 @@ static void override_workspace(struct pin_bundle *bundle, const struct pin_reque
     if (request->workspace.source == NULL)
         return;
     if (bundle->ext.workspace.source != NULL) {
-        (void)pin_find(found, PIN_ERROR_USAGE, "--workspace", "leave out one of them",
-                       "the bundle has a workspace already");
+        if (strcmp(bundle->ext.workspace.source, request->workspace.source) != 0)
+            (void)pin_find(found, PIN_ERROR_USAGE, "--workspace", "leave out one of them",
+                           "the bundle has another workspace already");
         return;
     }
     bundle->ext.workspace.source = pin_arena_strdup(&bundle->arena, request->workspace.source);
@@ -109,13 +110,32 @@ static void merge_secrets(struct pin_bundle *bundle, const struct pin_request *r
     pin_request_check_secrets(ceiling, all, count, found);
 }
 
-static void check_workspace(const struct pin_bundle *bundle, struct pin_findings *found) {
+static bool grants_workspace(const struct pin_policy *policy, const struct pin_bundle *bundle) {
+    enum pin_access access =
+        bundle->ext.workspace.access == PIN_ACCESS_WRITE ? PIN_ACCESS_WRITE : PIN_ACCESS_READ;
+    for (size_t i = 0; i < policy->filesystem.mount_count; i++) {
+        const struct pin_mount_rule *rule = &policy->filesystem.mounts[i];
+        if (access <= rule->access && pin_path_beneath(bundle->ext.workspace.source, rule->source) &&
+            pin_path_beneath(bundle->ext.workspace.target, rule->target))
+            return true;
+    }
+    return false;
+}
+
+/* A policy says how writable a workspace may be, and who runs the command says which directory it is. An
+ * author who could name one would name the host's own. */
+static void check_workspace(const struct pin_bundle *bundle, const struct pin_request *request,
+                            const struct pin_policy *policy, struct pin_findings *found) {
     const char *source = bundle->ext.workspace.source, *target = bundle->ext.workspace.target;
     if (source == NULL)
         return;
     if (!pin_is_plain_path(source))
         (void)pin_find(found, PIN_ERROR_INVALID, "config.json /pinfold/workspace/source",
                        "an absolute path without '.' and '..'", "'%.120s' can't be a workspace", source);
+    else if (request->workspace.source == NULL && !grants_workspace(policy, bundle))
+        (void)pin_find(found, PIN_ERROR_REFUSED, "config.json /pinfold/workspace/source",
+                       "name it with --workspace as well, or grant it in filesystem.mounts",
+                       "the bundle chooses '%.120s' as its workspace", source);
     const char *fault = pin_check_mount_target(target, false);
     if (fault != NULL)
         (void)pin_find(found, PIN_ERROR_INVALID, "config.json /pinfold/workspace/target", NULL, "%s", fault);
@@ -238,11 +258,12 @@ bool pin_bundle_admit(struct pin_bundle *bundle, const struct pin_policy *ceilin
     merge_secrets(bundle, request, ceiling, found);
     pin_bundle_check_wall(bundle, found);
     pin_bundle_check_mounts(bundle, found);
-    check_workspace(bundle, found);
+    check_workspace(bundle, request, judge, found);
     check_process(bundle, ceiling, found);
     check_environment(bundle, ceiling, found);
     compare_with(bundle, judge, request, found);
-    bool admitted = found->count + found->dropped == before && fill(bundle, effective, request, found);
+    bool admitted = effective != NULL && found->count + found->dropped == before &&
+                    fill(bundle, effective, request, found);
     pin_policy_free(effective);
     return admitted;
 }

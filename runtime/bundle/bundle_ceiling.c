@@ -74,6 +74,8 @@ static uint64_t tmpfs_bytes(const struct pin_bundle_mount *mount) {
     static const char suffixes[] = "kmg";
     uint64_t bytes = PIN_UNLIMITED;
     for (size_t i = 0; i < mount->option_count; i++) {
+        if (strncmp(mount->options[i], "nr_blocks", 9) == 0)
+            return PIN_UNLIMITED; /* the same in pages, and the last of the two counts */
         if (strncmp(mount->options[i], "size=", 5) != 0)
             continue;
         char digits[24];

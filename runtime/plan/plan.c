@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include <linux/mount.h>
+
 #include "base/names.h"
 #include "base/units.h"
 #include "images/rootfs.h"
@@ -116,6 +118,7 @@ void pin_plan_root(struct pin_plan *plan, struct pin_findings *found) {
     plan->root_bind.target = "";
     plan->root_bind.source = path;
     plan->root_bind.recursive = true;
+    plan->root_bind.attributes = plan->engine.direct ? 0 : MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
     plan->root_bind.idmap = plan->privileged ? PIN_IDMAP_SANDBOX : PIN_IDMAP_NONE;
 }
 
@@ -231,6 +234,18 @@ static void plan_process(struct pin_plan *plan) {
     plan->oom_score_adj = bundle->process.oom_score_adj;
 }
 
+/* A policy grants paths, and a bundle that was brought names them: a link on the way, planted by its author
+ * or by an earlier sandbox, would lead from what is granted to what isn't. */
+static void require_real_sources(struct pin_plan *plan) {
+    if (plan->bundle->directory == NULL)
+        return;
+    plan->root_bind.real_source = true;
+    for (size_t i = 0; i < plan->op_count; i++)
+        plan->ops[i].real_source = true;
+    for (size_t i = 0; i < plan->layer_count; i++)
+        plan->layers[i].real_source = true;
+}
+
 struct pin_plan *pin_plan_make(const struct pin_bundle *bundle, const struct pin_host *host,
                                struct pin_findings *found) {
     struct pin_plan *plan = calloc(1, sizeof(*plan));
@@ -243,6 +258,7 @@ struct pin_plan *pin_plan_make(const struct pin_bundle *bundle, const struct pin
     plan_maps(plan, host, found);
     pin_plan_root(plan, found);
     pin_plan_mounts(plan, found);
+    require_real_sources(plan);
     pin_plan_rlimits(plan, found);
     plan_limits(plan);
     plan_process(plan);

@@ -54,6 +54,7 @@ struct pin_op {
     bool recursive;      /* BIND: with what is mounted below */
     bool make_target; /* the mount point is made where it is missing; DIRECTORY, FILE: what is there stays */
     bool no_symlinks; /* the target must be reached without any symbolic link */
+    bool real_source; /* the source must be reached without any symbolic link: somebody else named it */
     bool optional;    /* BIND: a source that isn't there is no error */
     bool of_engine;   /* BIND: its options count as engines mean them, and a source may be a symbolic link */
     uint64_t attributes;           /* MOUNT_ATTR_* to set */

@@ -90,6 +90,7 @@ static void what_was_exported_is_admitted_unchanged(void **state) {
             char *text = printed(bundle);
             memset(&found, 0, sizeof(found));
             struct pin_bundle *again = pin_bundle_parse("config.json", text, strlen(text), &found);
+            nothing.workspace = requests[j].workspace; /* which directory, only the request may say */
             bool admitted = again != NULL && pin_bundle_admit(again, policy, &nothing, &found);
             print_findings(&found);
             assert_true(admitted);

@@ -1,0 +1,123 @@
+"""What a second pair of eyes tried: roots, sources and file systems of a bundle that somebody else wrote."""
+import json
+import os
+import stat
+import subprocess
+
+import pytest
+
+from test_mounts import make_bundle, needs_busybox, tree_of
+
+
+def run_bundle(pinfold, bundle, config, options=(), **policy):
+    (bundle / "config.json").write_text(json.dumps(config))
+    fields = {"images": ["*"], **policy}
+    return pinfold.call([str(pinfold.program), "run", "--policy", pinfold.policy(**fields), "--bundle", str(bundle), *options])
+
+
+def shell(config, script):
+    config["process"]["args"] = ["/bin/sh", "-c", script]
+
+
+# ---- a root that is not in the bundle, whatever its path looks like ---------------------------------------------------
+
+@needs_busybox
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("path", ["link/.", "link/rootfs", "rootfs/up/rootfs", "rootfs"])
+def test_a_root_is_not_reached_through_a_link(pinfold, tmp_path, path, read_only):
+    """The control is the root itself: it runs. The others lead to a root outside the bundle."""
+    bundle, root, config = make_bundle(tmp_path, pinfold.uid)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    subprocess.run(["cp", "-a", str(root), str(outside / "rootfs")], check=True)
+    for folder in (outside, outside / "rootfs"):
+        (folder / "canary").write_text("canary")
+    subprocess.run(["cp", "-a", *(str(p) for p in root.iterdir()), str(outside)], check=True)
+    (bundle / "link").symlink_to(outside)
+    (root / "up").symlink_to(outside)
+    config["root"] = {"path": path, "readonly": read_only}
+    shell(config, "echo ran; busybox cat /canary")
+    done = run_bundle(pinfold, bundle, config, filesystem={"root": "read-only" if read_only else "overlay"})
+    if path == "rootfs":
+        assert done.stdout == b"ran\n", done
+    else:
+        assert done.returncode == 125 and done.stdout == b"", done
+
+
+@needs_busybox
+@pytest.mark.parametrize("read_only", [True, False])
+def test_the_devices_of_a_root_are_inert(as_root, tmp_path, read_only):
+    """The control is the very same device in /dev."""
+    bundle, root, config = make_bundle(tmp_path, 0)
+    os.mknod(root / "disk", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+    os.chmod(root / "disk", 0o666)
+    config["root"]["readonly"] = read_only
+    shell(config, "for d in /dev/zero /disk; do busybox head -c 3 $d | busybox wc -c; done")
+    done = run_bundle(as_root, bundle, config, filesystem={"root": "read-only" if read_only else "overlay"})
+    assert done.stdout.split() == [b"3", b"0"], done
+
+
+@needs_busybox
+def test_what_is_mounted_below_a_read_only_root_is_read_only(as_root, tmp_path):
+    bundle, root, config = make_bundle(tmp_path, 0)
+    (root / "below").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "h16", str(root / "below")], check=True)
+    try:
+        shell(config, "echo x >/below/planted; echo x >/tmp/control && echo written")
+        done = run_bundle(as_root, bundle, config)
+        assert done.stdout == b"written\n" and not (root / "below/planted").exists(), done
+    finally:
+        subprocess.run(["umount", str(root / "below")], check=True)
+
+
+# ---- sources ----------------------------------------------------------------------------------------------------------
+
+@needs_busybox
+@pytest.mark.parametrize("source", ["real/data", "link/data"])
+def test_a_source_that_the_policy_grants_is_not_left_by_a_link(pinfold, tmp_path, source):
+    """Who may write in a granted directory could plant the link. The control is the directory that has none."""
+    bundle, root, config = make_bundle(tmp_path, pinfold.uid)
+    (root / "mnt").mkdir()
+    granted, outside = tmp_path / "granted", tmp_path / "outside"
+    for folder in (granted / "real/data", outside / "data"):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("real\n" if granted in folder.parents else "canary\n")
+    (granted / "link").symlink_to(outside)
+    config["mounts"].append({"destination": "/mnt", "type": "bind", "source": str(granted / source), "options": ["bind", "ro"]})
+    shell(config, "busybox cat /mnt/file")
+    done = run_bundle(pinfold, bundle, config, filesystem={"mounts": [{"source": str(granted), "target": "/mnt", "access": "read-only"}]})
+    assert b"canary" not in done.stdout and (done.stdout == b"real\n" or source == "link/data"), done
+
+
+@needs_busybox
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("access", ["read-only", "copy-on-write", "read-write"])
+def test_a_bundle_does_not_choose_a_workspace_of_the_host(pinfold, tmp_path, access, named):
+    """Root's keys, say. The control is the caller, who names the same directory."""
+    bundle, root, config = make_bundle(tmp_path, pinfold.uid)
+    (root / "workspace").mkdir()
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o700)
+    (outside / "file").write_text("canary\n")
+    for path in (outside, outside / "file"):
+        os.chown(path, pinfold.uid, pinfold.uid)
+    before = tree_of(outside)
+    config["pinfold"] = {"workspace": {"source": str(outside), "target": "/workspace", "access": access}}
+    shell(config, "busybox cat /workspace/file; echo x >/workspace/planted")
+    done = run_bundle(pinfold, bundle, config, ["--workspace", str(outside)] if named else [])
+    assert (b"canary" in done.stdout) == named, done
+    assert (tree_of(outside) == before) == (not named or access != "read-write"), done
+
+
+@needs_busybox
+@pytest.mark.parametrize("options", [["nr_blocks=100000"], ["size=1m", "nr_blocks=100000"], ["size=1m"]])
+def test_a_tmpfs_has_no_more_than_the_policy_grants(as_root, tmp_path, options):
+    bundle, root, config = make_bundle(tmp_path, 0)
+    (root / "more").mkdir()
+    config["mounts"].append({"destination": "/more", "type": "tmpfs", "source": "tmpfs", "options": options})
+    shell(config, "busybox df -k /more | busybox tail -1")
+    done = run_bundle(as_root, bundle, config, filesystem={"tmp": "2MiB"})
+    if done.returncode == 0:
+        assert int(done.stdout.split()[1]) <= 2048, done
+    else:
+        assert options != ["size=1m"] and done.returncode == 125, done
