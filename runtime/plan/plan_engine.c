@@ -286,8 +286,27 @@ static void plan_process(struct pin_plan *plan, const struct pin_engine_request 
     pin_plan_rlimits(plan, found);
 }
 
+/* What a bundle asks of pinfold itself is granted by a policy, and without a ceiling there is none to grant
+ * it. */
+static void refuse_extensions(const struct pin_bundle *bundle, struct pin_findings *found) {
+    const struct {
+        bool asked;
+        const char *pointer;
+    } rows[] = {
+        {bundle->ext.present,                                     "/pinfold"                       },
+        {bundle->ext.policy_name != NULL && !bundle->ext.present, "/annotations/io.pinfold.policy" },
+        {bundle->ext.egress_count > 0,                            "/annotations/io.pinfold.egress" },
+        {bundle->ext.secret_count > 0,                            "/annotations/io.pinfold.secrets"},
+    };
+    for (size_t i = 0; i < PIN_COUNT(rows); i++)
+        if (rows[i].asked)
+            (void)pin_find(found, PIN_ERROR_UNSUPPORTED, rows[i].pointer, "run it by `pinfold run --bundle`",
+                           "an engine's container is built without a policy, which would have to grant this");
+}
+
 static void plan_container(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
+    refuse_extensions(bundle, found);
     plan_namespaces(plan, found);
     plan_maps(plan, host, found);
     plan_root(plan, found);

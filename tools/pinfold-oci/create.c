@@ -191,10 +191,22 @@ static bool build(struct creation *creation, struct pin_error *err) {
            pin_oci_write_pid(creation->options->pid_file, creation->sandbox.init, err);
 }
 
+/* A ceiling that is asked for and can't be held is no ceiling: nothing is built then. */
+static bool check_ceiling(const struct pin_oci_options *options, struct pin_error *err) {
+    static const char site[] = "/etc/pinfold/oci.json";
+    if (options->policy == NULL && faccessat(AT_FDCWD, site, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+        return true;
+    (void)pin_fail(err, PIN_ERROR_UNSUPPORTED,
+                   "a policy as the ceiling over engines' bundles is not offered");
+    (void)pin_point(err, "%s", options->policy != NULL ? "--policy" : site);
+    return pin_hint(err, "`pinfold run --bundle` has it");
+}
+
 static bool create(struct creation *creation, const char *id, bool foreground, bool waits,
                    struct pin_findings *found) {
     struct pin_error err = {0};
-    if (pin_oci_open_host(creation->options, &creation->host, &err) && read_bundle(creation, found) &&
+    if (check_ceiling(creation->options, &err) &&
+        pin_oci_open_host(creation->options, &creation->host, &err) && read_bundle(creation, found) &&
         prepare(creation, id, foreground, waits, &err) && build(creation, &err))
         return true;
     if (pin_is_set(&err))

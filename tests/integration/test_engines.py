@@ -1,0 +1,201 @@
+"""Container engines from Debian's packages, with pinfold-oci in the runtime's place.
+
+Each engine gets a store, a state and a socket of its own. What isn't installed is skipped by name.
+"""
+import os
+import shutil
+import subprocess
+import tarfile
+import time
+
+import pytest
+
+if os.geteuid() != 0:
+    pytest.skip("engines are tried as root", allow_module_level=True)
+BUSYBOX = shutil.which("busybox")
+if BUSYBOX is None:
+    pytest.skip("needs busybox", allow_module_level=True)
+
+
+def needs(*names):
+    missing = [name for name in names if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+def call(argv, **more):
+    return subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=90, check=False, **more)
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """A root file system of busybox alone, as a tar."""
+    folder = tmp_path_factory.mktemp("image")
+    for name in ("bin", "etc", "tmp", "root", "proc", "sys", "dev"):
+        (folder / "rootfs" / name).mkdir(parents=True)
+    shutil.copy(BUSYBOX, folder / "rootfs/bin/busybox")
+    for name in ("sh", "cat", "echo", "sleep", "id", "ls", "grep", "env", "pwd", "tty", "touch", "hostname", "true", "ps", "ip"):
+        os.symlink("busybox", folder / "rootfs/bin" / name)
+    (folder / "rootfs/etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n")
+    with tarfile.open(folder / "bb.tar", "w") as tar:
+        tar.add(folder / "rootfs", ".")
+    return folder / "bb.tar"
+
+
+def wait_for(path, process):
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert process.poll() is None and time.monotonic() < deadline, "the daemon doesn't come up"
+        time.sleep(0.05)
+
+
+# podman
+
+@pytest.fixture(scope="module")
+def podman(programs, image, tmp_path_factory):
+    needs("podman", "conmon")
+    home = tmp_path_factory.mktemp("podman")
+    (home / "storage.conf").write_text(
+        f'[storage]\ndriver = "overlay"\ngraphroot = "{home}/graph"\nrunroot = "{home}/run"\n')
+    (home / "containers.conf").write_text(
+        '[containers]\nnetns="host"\ncgroupns="host"\ndefault_ulimits=["nofile=4096:4096","nproc=4096:4096"]\n'
+        f'[engine]\ncgroup_manager="cgroupfs"\nevents_logger="file"\ntmp_dir="{home}/tmp"\n'
+        'runtime_supports_json=["pinfold-oci"]\n[network]\nnetwork_backend="cni"\n')
+    env = {**os.environ, "CONTAINERS_STORAGE_CONF": str(home / "storage.conf"),
+           "CONTAINERS_CONF": str(home / "containers.conf")}
+
+    def run(*words, **more):
+        return call(["podman", "--runtime", programs / "pinfold-oci", *words], env=env, **more)
+    done = run("import", image, "localhost/bb")
+    if done.returncode != 0:
+        pytest.skip(f"podman can't import an image here: {done.stderr.strip()[-200:]}")
+    yield run
+    run("rm", "--all", "--force", "--time", "0")
+
+
+PODMAN = [
+    (["echo", "hi"], [], "hi"), (["id"], ["--user", "1000:1000"], "uid=1000"),
+    (["id"], ["--user", "1000", "--group-add", "1234"], "1234"), (["pwd"], ["-w", "/tmp"], "/tmp"),
+    (["env"], ["-e", "A=b"], "A=b"), (["hostname"], ["--hostname", "here"], "here"),
+    (["tty"], ["-t"], "/dev/pts/0"), (["touch", "/x"], ["--read-only"], "Read-only"),
+    (["cat", "/sys/fs/cgroup/pids/pids.max"], ["--pids-limit", "20"], "20"),
+    (["grep", "CapEff", "/proc/self/status"], ["--cap-drop", "ALL"], "0000000000000000"),
+    (["grep", "NoNew", "/proc/self/status"], ["--security-opt", "no-new-privileges"], "1"),
+    (["grep", "Seccomp:", "/proc/self/status"], [], "2"), (["sh", "-c", "ulimit -n"], ["--ulimit", "nofile=100:100"], "100"),
+    (["cat", "/proc/sys/kernel/msgmax"], ["--sysctl", "kernel.msgmax=4096"], "4096"),
+    (["ip", "a"], ["--network", "none"], "lo"), (["cat", "/proc/self/uid_map"],
+                                                 ["--uidmap", "0:100000:5000", "--gidmap", "0:100000:5000"], "100000"),
+    (["sh", "-c", "umask"], ["--umask", "0077"], "0077"), (["ls", "/t"], ["--tmpfs", "/t:size=1m"], ""),
+]
+
+
+@pytest.mark.parametrize("command, options, words", PODMAN, ids=[" ".join(row[1] + row[0]) for row in PODMAN])
+def test_podman_run(podman, command, options, words):
+    done = podman("run", "--rm", *options, "localhost/bb", *command)
+    assert words in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command, code", [(["sh", "-c", "exit 7"], 7), (["nosuch"], 127), (["/no/such"], 127),
+                                           (["/etc/passwd"], 126), (["/etc"], 126)])
+def test_podman_s_exit_codes(podman, command, code):
+    assert podman("run", "--rm", "localhost/bb", *command).returncode == code
+
+
+def test_podman_s_life_of_a_container(podman):
+    assert podman("run", "-d", "--name", "life", "localhost/bb", "sleep", "100").returncode == 0
+    assert podman("exec", "life", "echo", "in").stdout == "in\n"
+    assert podman("exec", "life", "sh", "-c", "exit 9").returncode == 9
+    assert podman("exec", "life", "nosuch").returncode == 127
+    assert podman("exec", "-i", "life", "cat", input="zz").stdout == "zz"
+    assert "/dev/pts" in podman("exec", "-t", "life", "tty").stdout
+    for verb in ("pause", "unpause"):
+        assert podman(verb, "life").returncode == 0
+    assert podman("stop", "-t", "1", "life").returncode == 0
+    assert podman("start", "life").returncode == 0
+    assert podman("kill", "life").returncode == 0
+    assert podman("wait", "life").stdout.strip() == "137"
+    assert podman("rm", "-f", "life").returncode == 0
+
+
+def test_podman_removes_what_was_never_started(podman):
+    assert podman("create", "--name", "made", "localhost/bb", "sleep", "60").returncode == 0
+    assert podman("init", "made").returncode == 0
+    assert podman("rm", "-f", "made").returncode == 0
+
+
+# containerd
+
+@pytest.fixture(scope="module")
+def ctr(programs, podman, tmp_path_factory):
+    needs("containerd", "ctr")
+    home = tmp_path_factory.mktemp("containerd")
+    (home / "config.toml").write_text(
+        f'version = 2\nroot = "{home}/root"\nstate = "{home}/state"\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
+        f'[grpc]\n  address = "{home}/sock"\n')
+    with open(home / "log", "wb") as log:
+        daemon = subprocess.Popen(["containerd", "-c", str(home / "config.toml")], stdout=log, stderr=log)
+    wait_for(home / "sock", daemon)
+
+    def run(*words):
+        return call(["ctr", "-a", home / "sock", *words])
+    run.options = ["--runc-binary", str(programs / "pinfold-oci")]
+    podman("save", "--format", "docker-archive", "-o", home / "bb.docker", "localhost/bb")
+    assert run("images", "import", home / "bb.docker").returncode == 0
+    run.image = run("images", "ls", "-q").stdout.split()[0]
+    yield run
+    daemon.terminate()
+    daemon.wait(20)
+
+
+def test_ctr_runs_execs_pauses_and_deletes(ctr):
+    assert ctr("run", "--rm", *ctr.options, ctr.image, "one", "echo", "hi").stdout == "hi\n"
+    assert ctr("run", "--rm", *ctr.options, ctr.image, "two", "sh", "-c", "exit 7").returncode == 7
+    assert "executable file not found in $PATH" in ctr("run", "--rm", *ctr.options, ctr.image, "three", "nosuch").stderr
+    ctr("container", "delete", "three")
+    assert ctr("run", "-d", *ctr.options, ctr.image, "four", "sleep", "100").returncode == 0
+    assert ctr("task", "exec", "--exec-id", "e", "four", "sh", "-c", "exit 4").returncode == 4
+    assert ctr("task", "pause", "four").returncode == 0
+    assert "PAUSED" in ctr("task", "ls").stdout
+    assert ctr("task", "resume", "four").returncode == 0
+    assert "pids" in ctr("task", "metrics", "four").stdout or "memory" in ctr("task", "metrics", "four").stdout
+    assert ctr("task", "delete", "--force", "four").returncode in (0, 137)
+    assert ctr("container", "delete", "four").returncode == 0
+
+
+# dockerd
+
+@pytest.fixture(scope="module")
+def docker(programs, image, tmp_path_factory):
+    needs("dockerd", "docker", "containerd")
+    home = tmp_path_factory.mktemp("docker")
+    (home / "config.json").write_text("{}")
+    with open(home / "log", "wb") as log:
+        daemon = subprocess.Popen(
+            ["dockerd", "--config-file", home / "config.json", "--data-root", home / "data", "--exec-root", home / "exec",
+             "--pidfile", home / "pid", "--host", f"unix://{home}/sock", "--bridge", "none", "--iptables=false",
+             "--ip6tables=false", "--exec-opt", "native.cgroupdriver=cgroupfs", "--storage-driver", "overlay2",
+             "--add-runtime", f"pinfold={programs / 'pinfold-oci'}"], stdout=log, stderr=log)
+    wait_for(home / "sock", daemon)
+
+    def run(*words):
+        return call(["docker", "-H", f"unix://{home}/sock", *words])
+    assert run("import", image, "bb").returncode == 0
+    yield run
+    daemon.terminate()
+    daemon.wait(30)
+
+
+@pytest.mark.parametrize("command, code", [(["echo", "hi"], 0), (["sh", "-c", "exit 9"], 9), (["nosuch"], 127),
+                                           (["/etc/passwd"], 126)])
+def test_docker_s_exit_codes(docker, command, code):
+    assert docker("run", "--rm", "--runtime", "pinfold", "--network", "none", "bb", *command).returncode == code
+
+
+def test_docker_s_life_of_a_container(docker):
+    assert docker("run", "-d", "--name", "life", "--runtime", "pinfold", "--network", "none", "bb", "sleep",
+                  "100").returncode == 0
+    assert docker("exec", "life", "echo", "in").stdout == "in\n"
+    assert "uid=1000" in docker("exec", "-u", "1000", "life", "id").stdout
+    for words in (["pause", "life"], ["unpause", "life"], ["update", "--memory", "80m", "--memory-swap", "160m", "life"],
+                  ["top", "life"], ["stop", "-t", "1", "life"], ["rm", "life"]):
+        assert docker(*words).returncode == 0, words
