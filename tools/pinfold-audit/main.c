@@ -8,8 +8,8 @@
 #include "tools/pinfold/report.h"
 
 static const struct pin_verb *const verbs[] = {
-    &pin_audit_verb_show,
-    &pin_audit_verb_verify,
+    &pin_audit_verb_show,        &pin_audit_verb_verify,       &pin_audit_verb_receipt_verify,
+    &pin_audit_verb_receipt_key, &pin_audit_verb_receipt_sign,
 };
 
 static void print_usage(FILE *to) {

@@ -171,7 +171,8 @@ static bool build_and_supervise(struct pin_one_shot *run, const struct pin_one_s
     uint64_t started_ns = pin_now_ns();
     struct pin_build_input input = {run->front.plan, &run->front.cgroups, &run->slot, NULL};
     return pin_lease_take(run->front.state_dir, &run->front.cgroups, &run->slot, err) &&
-           pin_build(&input, &run->sandbox, err) && supervise(run, settings, started_ns, err);
+           pin_build(&input, &run->sandbox, err) && pin_run_receipt_read(&run->receipt, &run->sandbox, err) &&
+           supervise(run, settings, started_ns, err);
 }
 
 /* The fingerprint is for results alone: a plain run doesn't compute it. */
@@ -222,10 +223,11 @@ static void clear(struct pin_one_shot *run) {
 bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
                       struct pin_error *err) {
     const struct pin_bundle *bundle = run->front.bundle;
-    bool named = settings->fingerprint || pin_run_audit_wanted(bundle);
+    bool named = settings->fingerprint || pin_run_audit_wanted(bundle) || settings->receipt != NULL;
+    run->receipt.file = settings->receipt;
     struct pin_error missing_secret = {0};
     bool have_secrets = pin_run_secrets_find(&run->secrets, &run->front, &missing_secret);
-    bool ok = name_run(run, named, err) &&
+    bool ok = name_run(run, named, err) && pin_run_receipt_prepare(&run->receipt, err) &&
               pin_run_audit_start(&run->audit, bundle, run->name, run->fingerprint, run->secrets.mask,
                                   settings->audit_sync, err) &&
               pin_run_audit_secrets(&run->audit, &run->secrets.found, err);
@@ -240,10 +242,13 @@ bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settin
         complete_result(run);
     if (!pin_run_audit_end(&run->audit, &run->result, err) && ok)
         run->missing[run->result.missing_count++] = "audit"; /* the run has happened: its result is given */
+    if (ok)
+        (void)pin_run_receipt_write(&run->receipt, bundle, &run->result, &run->audit, &run->receipt_fault);
     return ok;
 }
 
 void pin_one_shot_free(struct pin_one_shot *run) {
+    pin_run_receipt_free(&run->receipt);
     pin_run_audit_close(&run->audit);
     pin_result_free(&run->result);
     pin_front_free(&run->front);

@@ -15,6 +15,7 @@
 #include "runtime/supervise/supervise.h"
 #include "tools/pinfold/front.h"
 #include "tools/pinfold/run_audit.h"
+#include "tools/pinfold/run_receipt.h"
 #include "tools/pinfold/run_secrets.h"
 
 enum { PIN_ONE_SHOT_MISSING_MAX = PIN_PROTECT_COUNT + 2 }; /* every protection, the broker, the log */
@@ -27,6 +28,8 @@ struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
     struct pin_result result;
     struct pin_run_secrets secrets;
     struct pin_run_audit audit; /* its `fault`, where one is set, is the caller's to report */
+    struct pin_run_receipt receipt;
+    struct pin_error receipt_fault; /* the run has happened, and its receipt could not be written */
     struct pin_stream stream;
     const char *missing[PIN_ONE_SHOT_MISSING_MAX];
     char name[32];
@@ -45,6 +48,7 @@ struct pin_one_shot_settings {
     bool tty;
     bool fingerprint; /* the result has one */
     bool audit_sync;
+    const char *receipt; /* the file that gets one; NULL: none */
     enum pin_io io;
 };
 

@@ -12,7 +12,7 @@
 
 struct run_options {
     struct pin_front_options front; /* first: PIN_FRONT_ROWS */
-    const char *input;
+    const char *input, *receipt;
     bool stream, audit_sync;
     int io;
 };
@@ -28,6 +28,8 @@ static const struct pin_option options[] = {
       "print JSON lines while things happen",                                                                                  NULL},
     {"audit-sync", 0, PIN_OPTION_FLAG,   offsetof(struct run_options, audit_sync), NULL,
       "each audit record is on the disk before the run goes on",                                                               NULL},
+    {"receipt",    0, PIN_OPTION_TEXT,   offsetof(struct run_options, receipt),    "FILE",
+      "write what was enforced, signed, into this new file",                                                                   NULL},
     {"io",         0, PIN_OPTION_CHOICE, offsetof(struct run_options, io),         NULL,     "how the loop waits, for tests",
       io_choices                                                                                                                   },
 };
@@ -49,6 +51,8 @@ static int print_result(struct pin_one_shot *run, const struct run_options *valu
     struct pin_error err = {0};
     int fault = pin_is_set(&run->audit.fault) ? pin_report(&run->audit.fault, false) : 0;
     bool told = true; /* a result that nobody got is no success */
+    if (pin_is_set(&run->receipt_fault))
+        fault = pin_report(&run->receipt_fault, false);
     if (values->stream) {
         told = pin_stream_exit(&run->stream, &run->result, &err);
     } else if (values->front.json) {
@@ -90,6 +94,7 @@ static int run_planned(struct pin_one_shot *run, const struct run_options *value
         .tty = values->front.tty,
         .fingerprint = json,
         .audit_sync = values->audit_sync,
+        .receipt = values->receipt,
         .io = values->io >= 0 ? io_values[values->io] : PIN_IO_AUTO,
     };
     if (!open_input(values, &input, &err))

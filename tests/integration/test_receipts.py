@@ -1,0 +1,118 @@
+"""Receipts: what the kernel says was enforced, signed, and checked offline."""
+import json
+import os
+
+import pytest
+
+
+class Desk:
+    def __init__(self, pinfold, programs):
+        self.pinfold, self.file = pinfold, pinfold.home / "receipt.json"
+        self.log = pinfold.home / "log" / "audit.jsonl"
+        self.env = pinfold.environment(PINFOLD_KEYS=str(pinfold.home / "keys"), PINFOLD_AUDIT=str(self.log))
+
+    def run(self, *command, policy=None, options=()):
+        return self.pinfold.call(self.pinfold.argv(*command, policy=policy or self.pinfold.policy(),
+                                                   options=["--receipt", str(self.file), *options]), env=self.env)
+
+    def receipt(self, *command, **kwargs):
+        done = self.run(*(command or ("true",)), **kwargs)
+        assert self.file.exists(), done.stderr
+        return json.loads(self.file.read_text())["receipt"]
+
+    def audit(self, *arguments):
+        return self.pinfold.call([str(self.pinfold.program), "audit", "receipt", *arguments], env=self.env)
+
+
+@pytest.fixture
+def desk(pinfold, programs):
+    return Desk(pinfold, programs)
+
+
+def test_a_receipt_tells_what_the_kernel_enforces(desk):
+    source = ("import hashlib, os; s = dict(l.split(':', 1) for l in open('/proc/1/status')); "
+              "print(s['NoNewPrivs'].strip(), s['Seccomp'].strip(), s['CapBnd'].strip(), "
+              "os.readlink('/proc/self/ns/mnt'), os.readlink('/proc/self/ns/net'), "
+              "'sha256:' + hashlib.sha256(open('/proc/1/mountinfo', 'rb').read()).hexdigest())")
+    done = desk.run("/usr/bin/python3", "-c", source)
+    enforced = json.loads(desk.file.read_text())["receipt"]["enforced"]
+    inside = done.stdout.decode().split()
+    assert inside == [enforced["status"]["NoNewPrivs"], enforced["status"]["Seccomp"], enforced["status"]["CapBnd"],
+                      enforced["namespaces"]["mnt"], enforced["namespaces"]["net"], enforced["mounts_digest"]], done.stderr
+    assert enforced["status"]["Seccomp"] == "2" and enforced["namespaces"]["net"] != os.readlink("/proc/self/ns/net")
+    root = [line.split() for line in enforced["mounts"] if line.split()[4] == "/"]
+    assert len(root) == 1 and "ro" in root[0][5].split(",")
+    if not desk.pinfold.rootless:
+        assert enforced["filters"] and enforced["filters"][0]["instructions"] > 10
+        values = {k: v for group in enforced["cgroups"] for k, v in group["values"].items()}
+        assert str(512 << 20) in values.values()
+
+
+def test_a_looser_policy_gives_another_receipt(as_root, programs):
+    desk = Desk(as_root, programs)
+    tight = desk.receipt()["enforced"]
+    desk.file.unlink()
+    loose = desk.receipt(policy=as_root.policy(resources={"memory": "64MiB"}, syscalls={"baseline": "build"}))["enforced"]
+    assert tight["filters"] != loose["filters"] and tight["cgroups"] != loose["cgroups"]
+
+
+def test_a_receipt_holds_policy_result_and_the_head_of_the_log(desk):
+    receipt = desk.receipt("sh", "-c", "exit 4", policy=desk.pinfold.policy(audit={"record": ["lifecycle"]}))
+    last = json.loads(desk.log.read_text().splitlines()[-1])
+    assert receipt["result"]["exit_code"] == 4
+    assert receipt["audit"] == {"seq": last["seq"], "hash": last["hash"]}
+    start = json.loads(desk.log.read_text().splitlines()[0])
+    assert receipt["policy"]["digest"] == start["data"]["policy_digest"]
+    assert receipt["fingerprint"] == start["data"]["fingerprint"]
+
+
+def test_verify_accepts_the_hosts_own_and_nothing_that_was_changed(desk):
+    desk.receipt()
+    assert desk.audit("verify", str(desk.file)).returncode == 0
+    key = desk.audit("key").stdout.decode().strip()
+    assert desk.audit("verify", str(desk.file), ).returncode == 0
+    whole = json.loads(desk.file.read_text())
+    assert whole["signature"]["key"] == key
+    other = desk.pinfold.home / "other.json"
+    other.write_text(json.dumps(whole))
+    assert desk.audit("verify", str(other)).returncode == 0, "the layout of the file doesn't matter"
+    whole["receipt"]["result"]["exit_code"] = 99
+    other.write_text(json.dumps(whole))
+    assert desk.audit("verify", str(other)).returncode == 1
+
+
+def test_a_receipt_of_another_key_is_not_accepted(desk):
+    desk.receipt()
+    key = desk.audit("key").stdout.decode().strip()
+    desk.env["PINFOLD_KEYS"] = str(desk.pinfold.home / "other-keys")
+    assert desk.audit("verify", str(desk.file)).returncode == 2, "there is no key to compare with"
+    desk.audit("key")
+    assert desk.audit("verify", str(desk.file)).returncode == 1
+    assert desk.audit("verify", "--key", key, str(desk.file)).returncode == 0
+    assert desk.audit("verify", "--key", "ff" * 32, str(desk.file)).returncode == 1
+    assert desk.audit("verify", "--key", "short", str(desk.file)).returncode == 2
+
+
+def test_the_key_is_the_users_alone(desk):
+    desk.receipt()
+    folder = desk.pinfold.home / "keys"
+    assert folder.stat().st_mode & 0o7777 == 0o700
+    assert (folder / "receipt.key").stat().st_mode & 0o7777 == 0o600
+    (folder / "receipt.key").chmod(0o644)
+    desk.file.unlink()
+    done = desk.run("sh", "-c", "echo ran")
+    assert done.returncode == 125 and b"ran" not in done.stdout
+
+
+def test_a_file_that_is_there_is_never_written_over(desk):
+    desk.file.write_text("mine")
+    done = desk.run("sh", "-c", "echo ran")
+    assert done.returncode == 125 and b"ran" not in done.stdout and desk.file.read_text() == "mine"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "{\"receipt\": {}}", "{\"receipt\": {}, \"signature\": {\"algorithm\": "
+                                  "\"none\", \"value\": \"\"}}", "\x00"])
+def test_what_is_no_receipt_is_not_accepted(desk, text):
+    desk.audit("key")
+    desk.file.write_text(text)
+    assert desk.audit("verify", str(desk.file)).returncode in (1, 2)

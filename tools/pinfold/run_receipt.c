@@ -1,0 +1,156 @@
+#include "tools/pinfold/run_receipt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "runtime/receipt/enforced.h"
+
+static void set(json_t *object, const char *key, json_t *value) {
+    (void)json_object_set_new(object, key, value);
+}
+
+static void execute(char *const *argv) {
+    char path[PATH_MAX], self[PATH_MAX];
+    const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *slash = length > 0 ? memrchr(self, '/', (size_t)length) : NULL;
+    if (snprintf(path, sizeof(path), "%s/pinfold-audit", libexec != NULL ? libexec : PIN_LIBEXEC) > 0)
+        (void)execv(path, argv);
+    if (slash != NULL) {
+        *slash = '\0';
+        if (snprintf(path, sizeof(path), "%s/pinfold-audit", self) < (int)sizeof(path))
+            (void)execv(path, argv);
+        if (snprintf(path, sizeof(path), "%s/../pinfold-audit/pinfold-audit", self) < (int)sizeof(path))
+            (void)execv(path, argv);
+    }
+    _exit(PIN_EXIT_NOT_FOUND);
+}
+
+/* Runs pinfold-audit with the text as its input; what it says goes to standard error. */
+static bool run_program(char *const *argv, const char *text, struct pin_error *err) {
+    int ends[2], status = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return pin_fail_errno(err, "make a pipe");
+    pid_t child = fork();
+    if (child == 0) {
+        if (dup2(ends[0], STDIN_FILENO) >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
+            execute(argv);
+        _exit(PIN_EXIT_NOT_FOUND);
+    }
+    (void)close(ends[0]);
+    struct pin_error broken = {0}; /* its status says more */
+    if (child > 0)
+        (void)pin_write_all(ends[1], text, strlen(text), &broken);
+    (void)close(ends[1]);
+    if (child < 0)
+        return pin_fail_errno(err, "run 'pinfold-audit'");
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    (void)pin_fail(err, PIN_ERROR_SYSTEM, "'pinfold-audit receipt' can't sign the receipt");
+    return pin_hint(err, "it must be in %s, and its keys a directory of one's own", PIN_LIBEXEC);
+}
+
+bool pin_run_receipt_prepare(const struct pin_run_receipt *receipt, struct pin_error *err) {
+    if (receipt->file == NULL)
+        return true;
+    PIN_FREE char *file = strdup(receipt->file);
+    char *const argv[] = {(char[]){"pinfold-audit"},
+                          (char[]){"receipt"},
+                          (char[]){"sign"},
+                          (char[]){"--check"},
+                          (char[]){"--"},
+                          file,
+                          NULL};
+    if (file == NULL)
+        return pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory for a receipt");
+    return run_program(argv, "", err);
+}
+
+bool pin_run_receipt_read(struct pin_run_receipt *receipt, const struct pin_sandbox *sandbox,
+                          struct pin_error *err) {
+    if (receipt->file == NULL)
+        return true;
+    if (!pin_enforced_await(sandbox->control, err))
+        return !pin_is_set(err);
+    receipt->enforced = pin_enforced_read(sandbox->init, sandbox->cgroup, err);
+    return receipt->enforced != NULL;
+}
+
+static json_t *result_json(const struct pin_result *result) {
+    json_t *missing = json_array();
+    for (size_t i = 0; i < result->missing_count; i++)
+        (void)json_array_append_new(missing, json_string(result->missing[i]));
+    return json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:o}", "status", pin_status_name(result->status),
+                     "exit_code", result->exit_code, "signal", result->signal, "wall_ms",
+                     (json_int_t)(result->usage.wall_ns / PIN_NS_PER_MS), "cpu_ms",
+                     (json_int_t)(result->usage.cpu_ns / PIN_NS_PER_MS), "memory_peak_bytes",
+                     (json_int_t)result->usage.memory_peak_bytes, "missing", missing);
+}
+
+static json_t *host_json(void) {
+    struct utsname names = {0};
+    (void)uname(&names);
+    return json_pack("{s:s, s:s, s:s}", "name", names.nodename, "kernel", names.release, "machine",
+                     names.machine);
+}
+
+static json_t *audit_json(const struct pin_run_audit *audit) {
+    if (!pin_run_audit_is_on(audit))
+        return json_null();
+    return json_pack("{s:I, s:s}", "seq", (json_int_t)audit->end.seq, "hash", audit->end.hash);
+}
+
+static json_t *receipt_json(struct pin_run_receipt *receipt, const struct pin_bundle *bundle,
+                            const struct pin_result *result, const struct pin_run_audit *audit) {
+    const struct pin_bundle_ext *ext = &bundle->ext;
+    char digest[PIN_DIGEST_TEXT], name[256] = "", image[512] = "";
+    if (ext->policy_name != NULL)
+        (void)pin_escape(name, sizeof(name), ext->policy_name, strlen(ext->policy_name));
+    if (ext->image != NULL)
+        (void)pin_escape(image, sizeof(image), ext->image, strlen(ext->image));
+    json_t *whole = json_pack("{s:i, s:I, s:s, s:s, s:{s:s, s:s}, s:s}", "pinfold_receipt", 1, "time",
+                              (json_int_t)time(NULL), "sandbox", result->sandbox, "fingerprint",
+                              result->fingerprint, "policy", "name", name, "digest",
+                              pin_digest_print(digest, ext->policy_digest), "image", image);
+    set(whole, "host", host_json());
+    set(whole, "enforced", receipt->enforced != NULL ? json_incref(receipt->enforced) : json_null());
+    set(whole, "result", result_json(result));
+    set(whole, "audit", audit_json(audit));
+    return whole;
+}
+
+bool pin_run_receipt_write(struct pin_run_receipt *receipt, const struct pin_bundle *bundle,
+                           const struct pin_result *result, const struct pin_run_audit *audit,
+                           struct pin_error *err) {
+    if (receipt->file == NULL)
+        return true;
+    json_t *whole = receipt_json(receipt, bundle, result, audit);
+    PIN_FREE char *text = json_dumps(whole, JSON_COMPACT);
+    PIN_FREE char *file = strdup(receipt->file);
+    json_decref(whole);
+    char *const argv[] = {
+        (char[]){"pinfold-audit"}, (char[]){"receipt"}, (char[]){"sign"}, (char[]){"--"}, file, NULL};
+    if (text == NULL || file == NULL)
+        return pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory for a receipt");
+    return run_program(argv, text, err);
+}
+
+void pin_run_receipt_free(struct pin_run_receipt *receipt) {
+    json_decref(receipt->enforced);
+    receipt->enforced = NULL;
+}
