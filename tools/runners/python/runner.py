@@ -3,11 +3,29 @@
 import sys
 
 _path0 = sys.path.pop(0) if sys.path and sys.path[0] == "" else None  # nothing of the workspace stands in for ours
-import json
 import os
 
+try:
+    import _json  # what json is made of, without the modules that take longer to load than a call takes
+except ImportError:
+    import json
+
+    loads, dumps = json.loads, json.JSONEncoder(allow_nan=False).encode
+else:
+    class Scan:
+        strict, object_hook, object_pairs_hook, parse_float, parse_int, parse_constant, memo = True, None, None, float, int, float, {}
+
+    _scan = _json.make_scanner(Scan)
+    _encode = _json.make_encoder(None, None, _json.encode_basestring_ascii, None, ": ", ", ", False, False, False)
+
+    def loads(text):
+        return _scan(text, 0)[0]
+
+    def dumps(value, join="".join):
+        return join(_encode(value, 0))
+
 VALUES_MAX, NOTES_MAX = 200000, 16  # one value more and the host would not read it
-_os_write, _os_exit, _dumps = os.write, os._exit, json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
+_os_write, _os_exit = os.write, os._exit
 
 
 class Tool:
@@ -30,7 +48,7 @@ class Tool:
         os.close(null)
         code, more = packet.split(b"\0", 1)  # the code that is rarely needed, then the request
         self.more_source = code.decode()
-        self.request = json.loads(more)
+        self.request = loads(more.decode())
         self.notes = []
         self.values = 0
 
@@ -81,16 +99,16 @@ class Tool:
         try:
             plain = self.plain(value)
             if self.values <= VALUES_MAX:
-                return _dumps(plain)
+                return dumps(plain)
             self.note("%s: more than %d values: given as the text of its JSON" % (what, VALUES_MAX))
-            return _dumps(_dumps(plain))
+            return dumps(dumps(plain))
         except RecursionError:
             self.note("%s: nested too deeply, or in itself: given as text" % what)
-            return _dumps(self.text(self.more()["safe_text"](value), what))
+            return dumps(self.text(self.more()["safe_text"](value), what))
 
     def send(self, fields):
-        fields.append('"notes": ' + _dumps(self.notes))
-        fields.append('"key": ' + _dumps(self.request["key"]))
+        fields.append('"notes": ' + dumps(self.notes))
+        fields.append('"key": ' + dumps(self.request["key"]))
         payload = ("{" + ", ".join(fields) + "}").encode()
         head = self.nonce + b"\1\1\0\0" + len(payload).to_bytes(4, "big") + crc32c(payload, self).to_bytes(4, "big")
         data = memoryview(head + payload)
