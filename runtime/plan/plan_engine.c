@@ -206,8 +206,9 @@ static void plan_scheduling(struct pin_plan *plan, struct pin_findings *found) {
         if (class < 0)
             (void)pin_find(found, PIN_ERROR_INVALID, "/process/ioPriority/class", NULL,
                            "this is no class of I/O priority");
+        else
+            engine->io_priority = class << IOPRIO_CLASS_SHIFT | bundle->process.io_priority;
         engine->has_io_priority = true;
-        engine->io_priority = class << IOPRIO_CLASS_SHIFT | bundle->process.io_priority;
     }
     if (bundle->process.has_scheduler) {
         const char *name = bundle->process.scheduler_policy;
@@ -216,8 +217,9 @@ static void plan_scheduling(struct pin_plan *plan, struct pin_findings *found) {
         if (policy < 0)
             (void)pin_find(found, PIN_ERROR_INVALID, "/process/scheduler/policy", NULL,
                            "this is no scheduling policy");
+        else
+            engine->scheduler_policy = (uint32_t)policy;
         engine->has_scheduler = true;
-        engine->scheduler_policy = (uint32_t)policy;
         plan_scheduler_flags(plan, found);
     }
     if (bundle->personality_domain != NULL) {
