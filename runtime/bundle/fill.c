@@ -6,7 +6,6 @@
 #include "base/units.h"
 #include "policy/checks.h"
 #include "policy/egress_rule.h"
-#include "policy/egress_rule.h"
 #include "runtime/bundle/resolve.h"
 
 static bool has_rlimit(const struct pin_bundle *bundle, const char *type) {
