@@ -28,13 +28,14 @@ def orphanage():
     alone as well: what others mount meanwhile isn't seen."""
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-    home = os.open("/proc/self/ns/mnt", os.O_RDONLY)
+    home, folder = os.open("/proc/self/ns/mnt", os.O_RDONLY), os.getcwd()
     if os.geteuid() == 0:
         assert libc.unshare(CLONE_NEWNS) == 0
         assert libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) == 0
     yield
     if os.geteuid() == 0:
         assert libc.setns(home, CLONE_NEWNS) == 0
+        os.chdir(folder)  # setns(2) goes to the root
     os.close(home)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
