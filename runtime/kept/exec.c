@@ -331,7 +331,7 @@ static void on_started(struct exec *exec, struct pin_link_message *message) {
 }
 
 /* The kernel ended it for want of memory when its count of such ends went up. */
-static bool was_out_of_memory(struct pin_kept *kept) {
+bool pin_exec_was_out_of_memory(struct pin_kept *kept) {
     struct pin_error err = {0};
     struct pin_cgroup_usage usage;
     if (kept->given->sandbox->cgroup == NULL ||
@@ -345,7 +345,7 @@ static bool was_out_of_memory(struct pin_kept *kept) {
 static void on_exited(struct exec *exec, int status) {
     struct pin_result *result = &exec->result;
     pin_result_set_exit(result, status);
-    if (result->signal == SIGKILL && !exec->has_reason && was_out_of_memory(exec->kept)) {
+    if (result->signal == SIGKILL && !exec->has_reason && pin_exec_was_out_of_memory(exec->kept)) {
         exec->has_reason = true;
         exec->reason = PIN_STATUS_MEMORY;
     }
@@ -427,7 +427,7 @@ void pin_exec_give_up(struct exec *exec) {
     if (exec->state == EXEC_DONE || exec->state == EXEC_DRAINING)
         return;
     if (exec->state != EXEC_EMPTYING) {
-        exec->result.status = PIN_STATUS_KILLED;
+        exec->result.status = exec->kept->out_of_memory ? PIN_STATUS_MEMORY : PIN_STATUS_KILLED;
         exec->result.signal = SIGKILL;
         exec->result.exit_code = 128 + SIGKILL;
     }

@@ -98,7 +98,8 @@ struct pin_kept {
     bool paused;  /* until it is resumed */
     size_t holds; /* connections that want it to stand still */
     bool frozen;
-    const char *why; /* it ended */
+    bool out_of_memory; /* all of it: where the kernel ends a group as one, v2 */
+    const char *why;    /* it ended */
     struct pin_error failure;
 };
 
@@ -131,6 +132,8 @@ void pin_exec_advance(struct exec *exec);
 void pin_exec_kill(struct exec *exec);
 void pin_exec_terminate(struct exec *exec, enum pin_status reason);
 void pin_exec_give_up(struct exec *exec); /* the sandbox is dead */
+/* Whether the kernel has killed for want of memory since this was asked last. */
+bool pin_exec_was_out_of_memory(struct pin_kept *kept);
 void pin_exec_free(struct exec *exec);
 struct exec *pin_exec_find(struct pin_kept *kept, uint64_t id);
 bool pin_exec_signal(struct exec *exec, int number, struct pin_error *err);

@@ -16,6 +16,8 @@
 #define READY_NS (30 * PIN_NS_PER_S)
 #define LAST_WORDS_NS (2 * PIN_NS_PER_S) /* for clients to take what there is at the end */
 
+static const char gone[] = "init has gone";
+
 static uint64_t later(uint64_t from_ns, uint64_t delay_ns) {
     uint64_t sum;
     return __builtin_add_overflow(from_ns, delay_ns, &sum) ? UINT64_MAX : sum;
@@ -127,7 +129,7 @@ static void on_control_in(void *self, unsigned events) {
         case PIN_LINK_CLOSED:
             pin_source_remove(&kept->control_in);
             pin_source_remove(&kept->control_out);
-            pin_kept_end(kept, "init has gone", 0);
+            pin_kept_end(kept, gone, 0);
             return;
         }
     }
@@ -146,8 +148,10 @@ static void on_control_out(void *self, unsigned events) {
 static void on_init_end(void *self, unsigned events) {
     struct pin_kept *kept = self;
     (void)events;
-    if (!kept->ending)
-        kept->why = "init has gone";
+    if (!kept->ending || strcmp(kept->why, gone) == 0) {
+        kept->out_of_memory = pin_exec_was_out_of_memory(kept);
+        kept->why = kept->out_of_memory ? "memory" : gone;
+    }
     kept->ending = kept->over = true;
     pin_source_remove(&kept->init_end);
 }

@@ -224,7 +224,7 @@ def test_a_terminal_has_a_size_that_follows_the_callers(kept):
     master, slave = pty.openpty()
     import fcntl, termios
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
-    child = kept.pinfold.spawn(kept.argv("exec", "work", "--tty", "--", "sh", "-c", "stty size; read line; stty size; echo got $line"),
+    child = kept.pinfold.spawn(kept.argv("exec", "work", "--tty", "--", "sh", "-c", "stty size; while [ \"$(stty size)\" = '33 99' ]; do sleep 0.05; done; stty size; read line; echo got $line"),
                                stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
     seen = b""
@@ -232,11 +232,12 @@ def test_a_terminal_has_a_size_that_follows_the_callers(kept):
         seen += os.read(master, 4096)
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 44, 111, 0, 0))
     os.kill(child.pid, signal.SIGWINCH)
-    time.sleep(0.2)
+    while b"44 111" not in seen:
+        seen += os.read(master, 4096)
     os.write(master, b"word\r")
     while b"got word" not in seen:
         seen += os.read(master, 4096)
-    assert b"44 111" in seen and child.wait(DEADLINE) == 0
+    assert child.wait(DEADLINE) == 0
     os.close(master)
 
 

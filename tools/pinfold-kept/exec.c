@@ -45,6 +45,7 @@ struct session {
     int signals;     /* signalfd */
     json_int_t exec; /* 0: it hasn't started, as far as we know */
     int held;        /* a signal that came before that; 0: none */
+    bool resized;    /* so did a change of the window */
     unsigned interrupts;
 };
 
@@ -182,8 +183,10 @@ static bool take_signal(struct session *session, struct pin_error *err) {
     struct signalfd_siginfo info;
     if (read(session->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
         return true;
-    if (info.ssi_signo == SIGWINCH)
-        return session->exec == 0 || pass_size(session, err);
+    if (info.ssi_signo == SIGWINCH) {
+        session->resized = session->exec == 0;
+        return session->resized || pass_size(session, err);
+    }
     if (session->exec != 0)
         return pass_signal(session, (int)info.ssi_signo, err);
     if (session->held != 0)
@@ -194,7 +197,8 @@ static bool take_signal(struct session *session, struct pin_error *err) {
 
 static bool on_started(struct session *session, const json_t *message, struct pin_error *err) {
     session->exec = json_integer_value(json_object_get(message, "exec"));
-    return session->held == 0 || pass_signal(session, session->held, err);
+    return (!session->resized || pass_size(session, err)) &&
+           (session->held == 0 || pass_signal(session, session->held, err));
 }
 
 /* NULL with an error. Replies to our signals are passed over: what they are about tells itself. */
