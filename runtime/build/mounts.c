@@ -167,8 +167,14 @@ static bool make_secret(const struct pin_plan *plan, const struct pin_op *op, in
     return true;
 }
 
+/* Where the root itself says that the parent is: a /dev of an image's may be a link to a place of the host's.
+ */
 static bool make_link(const struct pin_op *op, int root, struct pin_error *err) {
-    if (symlinkat(op->content, root, op->target) != 0 && errno != EEXIST)
+    const char *name;
+    PIN_CLOSE int parent = open_parent(root, op->target, &name, err);
+    if (parent < 0)
+        return false;
+    if (symlinkat(op->content, parent, name) != 0 && errno != EEXIST)
         return pin_fail_errno(err, "make the link '/%s'", op->target);
     return true;
 }

@@ -121,3 +121,31 @@ def test_a_tmpfs_has_no_more_than_the_policy_grants(as_root, tmp_path, options):
         assert int(done.stdout.split()[1]) <= 2048, done
     else:
         assert options != ["size=1m"] and done.returncode == 125, done
+
+
+# ---- what an engine's container is given in a root of a stranger's ----------------------------------------------------
+
+@needs_busybox
+@pytest.mark.parametrize("own_dev", [True, False])
+@pytest.mark.parametrize("target", ["{outside}", "/../..{outside}", "../../../../../../../../..{outside}", None])
+def test_the_links_of_dev_are_made_in_the_container(as_root, tmp_path, target, own_dev):
+    """The control is a /dev that is no link: it gets its links, and the process runs."""
+    bundle, root, config = make_bundle(tmp_path, 0)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    if target is not None:
+        (root / "dev").rmdir()
+        (root / "dev").symlink_to(target.replace("{outside}", str(outside)))
+        (root / str(outside)[1:]).mkdir(parents=True)  # where it leads in the container there is a directory, too
+    config["linux"]["namespaces"] = [{"type": t} for t in ("pid", "mount", "network", "ipc", "uts")]
+    config["mounts"] = [m for m in config["mounts"] if m["destination"] == "/proc" or (own_dev and m["destination"] == "/dev")]
+    config["process"]["user"] = {"uid": 0, "gid": 0}
+    shell(config, "busybox readlink /dev/fd")
+    (bundle / "config.json").write_text(json.dumps(config))
+    program = as_root.program.parent / "pinfold-oci"
+    name = f"review-{os.getpid()}"
+    done = as_root.call([str(program), "--root", str(tmp_path / "containers"), "run", "--bundle", str(bundle), name])
+    as_root.call([str(program), "--root", str(tmp_path / "containers"), "delete", "--force", name])
+    assert not list(outside.iterdir()), done
+    if target is None:
+        assert done.stdout == b"/proc/self/fd\n", done
