@@ -515,3 +515,11 @@ def test_a_hold_ends_with_its_connection_and_commands_wait_for_that(kept_by_root
         other.settimeout(DEADLINE)
         holder.close()
         assert reply(other)["event"] == "started" and reply(other)["result"]["exit_code"] == 0
+
+
+@pytest.mark.parametrize("policy, pointer", [
+    ({"resources": {"cpu_time": "5s"}}, "/resources/cpu_time"), ({"audit": {"record": ["lifecycle"]}}, "/audit/record")])
+def test_what_a_kept_sandbox_does_not_carry_out_is_refused(kept, policy, pointer):
+    done = kept.call("up", "work", "--json", "--policy", kept.pinfold.policy(**policy))
+    assert done.returncode == 125 and json.loads(done.stdout)["error"]["pointer"] == pointer
+    assert kept.list() == []

@@ -332,6 +332,11 @@ static bool check(const struct up *up, struct pin_error *err) {
         (void)pin_point(err, "/secrets");
         return pin_hint(err, "use 'pinfold run'");
     }
+    if (up->front.bundle->ext.record_count > 0) {
+        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "a kept sandbox writes no audit log");
+        (void)pin_point(err, "/audit/record");
+        return pin_hint(err, "use 'pinfold run', or a policy whose audit.record is empty");
+    }
     return true;
 }
 
