@@ -263,6 +263,35 @@ def test_typescript_with_an_installed_transpiler(as_root, tmp_path):
     assert value(call(as_root, request, "--workspace", f"{tmp_path / 'work'}:ro")) == 8
 
 
+def test_typescript_with_esbuild_as_a_program(as_root, tmp_path):
+    program = tmp_path / "work/esbuild"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\ntest \"$1 $2\" = '--loader=ts --format=esm' || exit 9\nexec sed 's/: number//g'\n")
+    program.chmod(0o755)
+    request = {"language": "typescript", "source": "export function f(n: number): number { return n + 1; }", "name": "f", "args": {"n": 1},
+               "json_schema": schema(n={"type": "integer"}), "env": {"call": {"PATH": "/workspace:/usr/bin:/bin"}}}
+    assert value(call(as_root, request, "--workspace", f"{program.parent}:ro")) == 2
+    program.write_text("#!/bin/sh\necho 'line 1: bad' >&2; exit 1\n")
+    fault = failure(call(as_root, request, "--workspace", f"{program.parent}:ro"))
+    assert fault["type"] == "SyntaxError" and "line 1: bad" in fault["message"]
+
+
+def test_a_call_is_in_the_audit_log(as_root, tmp_path):
+    (tmp_path / "log").mkdir(mode=0o700)
+    path = tmp_path / "log/audit.jsonl"
+    request = {"language": "python", "source": "def f(): return 1", "name": "f", "labels": {"tenant": "t1"}}
+    value(call(as_root, request, policy=as_root.policy(audit={"record": ["lifecycle"]}), env=as_root.environment(PINFOLD_AUDIT=str(path))))
+    log = path.read_text()
+    assert '"start"' in log and '"end"' in log and "t1" in log and "def f" not in log
+
+
+def test_a_secret_is_handed_in_and_masked_in_the_result(as_root):
+    request = {"language": "python", "source": "import os\ndef f():\n  print(os.environ['KEY'])\n  return [len(os.environ['KEY']), os.environ['KEY']]", "name": "f"}
+    code, result = call(as_root, request, "--secret", "KEY", "--secret-from-env", "KEY=CI_TOKEN", policy=as_root.policy(secrets=["KEY"]),
+                        env=as_root.environment(CI_TOKEN="correct-horse-battery"))
+    assert code == 0 and result["func_return"][0] == 21 and "correct-horse" not in json.dumps(result)
+
+
 def test_javascript_takes_named_arguments_where_the_request_says_so(as_root):
     request = {"language": "javascript", "source": "const f = ({a, b = 3}) => a * b;", "name": "f", "args": {"a": 2}}
     assert value(call(as_root, {**request, "call": "named"})) == 6

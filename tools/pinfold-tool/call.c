@@ -22,6 +22,7 @@
 
 struct call_options {
     struct pin_front_options front; /* first: PIN_FRONT_ROW */
+    const char *receipt;
     bool audit_sync;
 };
 
@@ -34,11 +35,16 @@ static const struct pin_option options[] = {
                   NULL),
     PIN_FRONT_ROW("workspace", 'w', PIN_OPTION_TEXT, workspace, "DIR[:ro|:cow]",
                   "show this directory at /workspace: read-write, read-only or copy-on-write", NULL),
+    PIN_FRONT_ROW("secret", 0, PIN_OPTION_TEXTS, secrets, "NAME[:env=V|:file]", "hand this secret in", NULL),
+    PIN_FRONT_ROW("secret-from-env", 0, PIN_OPTION_TEXTS, secret_variables, "NAME=VARIABLE",
+                  "this secret's value is in that variable of pinfold's own environment", NULL),
     PIN_FRONT_ROW("egress", 0, PIN_OPTION_TEXTS, egress, "HOST:PORT", "let connections to this host leave",
                   NULL),
     PIN_FRONT_ROW("memory", 0, PIN_OPTION_SIZE, memory, "N", "at most this much memory", NULL),
     PIN_FRONT_ROW("cpus", 0, PIN_OPTION_CPUS, cpus, "N", "at most this many processors", NULL),
     PIN_FRONT_ROW("pids", 0, PIN_OPTION_COUNT, pids, "N", "at most this many processes and threads", NULL),
+    {"receipt",    0, PIN_OPTION_TEXT, offsetof(struct call_options, receipt),    "FILE",
+                                                                                               "write what was enforced, signed, into this new file",      NULL},
     {"audit-sync", 0, PIN_OPTION_FLAG, offsetof(struct call_options, audit_sync), NULL,
                                                                                                "each audit record is on the disk before the call goes on", NULL},
 };
@@ -132,7 +138,7 @@ static bool plan_call(struct call *call, const struct call_options *values, stru
     call->argv[0] = pin_arena_strdup(&call->arena, language->program);
     call->argv[1] = pin_arena_strdup(&call->arena, language->flag);
     call->argv[2] = pin_arena_strdup(&call->arena, embedded(language->runner));
-    call->run.front.request.records = true;
+    call->run.front.request.records = call->run.front.request.hands_secrets = true;
     return pin_front_bundle(&call->run.front, &call->front, call->argv, 3, found) &&
            pin_front_plan(&call->run.front, found);
 }
@@ -169,16 +175,17 @@ static int make_input(const struct call *call, struct pin_error *err) {
 
 static int print_result(struct call *call) {
     struct pin_error err = {0};
-    int code = PIN_REPORT_EXIT;
-    int fault = pin_is_set(&call->run.audit.fault) ? pin_report(&call->run.audit.fault, false) : 0;
+    int code = PIN_REPORT_EXIT, fault = 0;
+    if (pin_is_set(&call->run.audit.fault))
+        fault = pin_report(&call->run.audit.fault, false);
+    if (pin_is_set(&call->run.receipt_fault))
+        fault = pin_report(&call->run.receipt_fault, false);
     json_t *json = pin_tool_result_json(&call->run.result, call->key, &code);
-    if (json == NULL)
-        (void)pin_fail(&err, PIN_ERROR_EXHAUSTED, "the result can't be held: memory is out");
-    else
-        (void)pin_json_print(STDOUT_FILENO, json, &err);
+    bool told = json != NULL ? pin_json_print(STDOUT_FILENO, json, &err)
+                             : pin_fail(&err, PIN_ERROR_EXHAUSTED, "the result can't be held: memory is out");
     json_decref(json);
-    if (pin_is_set(&err))
-        return pin_report(&err, false);
+    if (!told) /* a result that nobody got is no success */
+        fault = pin_report(&err, false);
     return fault != 0 ? fault : code;
 }
 
@@ -190,6 +197,7 @@ static int run_planned(struct call *call, const struct call_options *values) {
         .input = input,
         .fingerprint = true,
         .audit_sync = values->audit_sync,
+        .receipt = values->receipt,
         .io = PIN_IO_AUTO,
     };
     if (input >= 0 && pin_one_shot_run(&call->run, &settings, &err))

@@ -131,10 +131,21 @@ function find(name) {
   return null;
 }
 
+// esbuild as a program alone, as distributions have it.
+function runEsbuild(source) {
+  const { spawnSync } = require("child_process");
+  const done = spawnSync("esbuild", ["--loader=ts", "--format=esm", "--target=node18"], { input: source, encoding: "utf8", maxBuffer: 1 << 28 });
+  if (done.error && done.error.code === "ENOENT") return null;
+  if (done.status !== 0) throw new SyntaxError(`esbuild: ${done.stderr || done.error}`);
+  return done.stdout;
+}
+
 // With esbuild, Node's own transformer or TypeScript's, whichever the image has.
 function stripTypes(source) {
   const esbuild = find("esbuild");
   if (esbuild) return esbuild.transformSync(source, { loader: "ts", format: "esm", target: "node18" }).code;
+  const program = runEsbuild(source);
+  if (program !== null) return program;
   const own = require("module").stripTypeScriptTypes;
   if (own) return own(source, { mode: "transform" });
   const typescript = find("typescript");
