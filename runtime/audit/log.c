@@ -136,7 +136,8 @@ static bool print_and_append(struct pin_audit *audit, int log, struct pin_audit_
             errno = ENOSPC;
         (void)pin_fail_errno(err, "append to the audit log");
         if (written > 0)
-            (void)ftruncate(log, (off_t)head->size); /* else the next writer finds it torn, and cuts it */
+            pin_ignore(
+                ftruncate(log, (off_t)head->size)); /* else the next writer finds it torn, and cuts it */
         return false;
     }
     head->seq++;

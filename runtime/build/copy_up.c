@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "runtime/build/engine.h"
 
 enum { DEPTH_MOST = 64 };
@@ -90,7 +91,7 @@ bool pin_engine_copy_up(int from, int to, struct pin_error *err) {
         return pin_fail_errno(err, "look at the directory of the image");
     if (!copy_level(from, to, 0, err))
         return pin_wrap(err, "tmpcopyup");
-    (void)fchown(to, st.st_uid, st.st_gid); /* an unmapped owner stays root */
+    pin_ignore(fchown(to, st.st_uid, st.st_gid)); /* an unmapped owner stays root */
     (void)fchmod(to, st.st_mode & 07777);
     return true;
 }

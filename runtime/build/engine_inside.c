@@ -93,7 +93,7 @@ static void give_stdio(uint32_t uid) {
             continue;
         bool null = S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
         if (!null && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
-            (void)fchown(fd, uid, st.st_gid); /* a socket, or another's file: then it stays as it is */
+            pin_ignore(fchown(fd, uid, st.st_gid)); /* a socket, or another's file: then it stays as it is */
     }
 }
 
@@ -110,7 +110,7 @@ bool pin_engine_open_terminal(const struct pin_plan *plan, int console, struct p
     if (!open_pair(plan, &master, &slave, err) ||
         (!plan->engine.joins_container && !show_console(slave, err)) || !send_master(console, master, err))
         return false;
-    (void)fchown(slave, plan->bundle->process.uid, (gid_t)-1);
+    pin_ignore(fchown(slave, plan->bundle->process.uid, (gid_t)-1));
     for (int fd = 0; fd <= 2; fd++)
         if (dup2(slave, fd) != fd)
             return pin_fail_errno(err, "take the terminal");

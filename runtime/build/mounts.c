@@ -256,7 +256,7 @@ static bool show_group(const struct pin_op *op, struct pin_engine_groups *groups
         char alias[64];
         part += *part == ',';
         (void)snprintf(alias, sizeof(alias), "%.*s", (int)strcspn(part, ","), part);
-        (void)symlinkat(name, at, alias);
+        pin_ignore(symlinkat(name, at, alias));
     }
     return pin_mounts_attach(groups->trees[index], target, err);
 }

@@ -156,7 +156,7 @@ struct pin_bundle_ext {
     uint64_t wall_time_ns, cpu_time_ns, grace_ns; /* PIN_UNLIMITED: none */
     uint64_t stdout_bytes, stderr_bytes, frame_bytes;
     enum pin_on_cap on_output_cap;
-    uint32_t frames; /* enum pin_frames */
+    uint32_t frames;                              /* enum pin_frames */
     struct pin_egress_rule *egress, *egress_deny; /* a refusal beats every grant, for both protocols */
     size_t egress_count, egress_deny_count;
     const char **secrets;

@@ -8,6 +8,8 @@
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
+#include "base/io.h"
+
 static inline bool pin_is_whiteout(const struct stat *st) {
     return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 }
@@ -31,7 +33,7 @@ static inline int pin_open_folder(int directory, const char *name) {
 static inline int pin_open_changed(int upper, const char *name, mode_t mode) {
     mode_t needed = S_ISDIR(mode) ? 0500 : 0400;
     if ((mode & needed) != needed)
-        (void)fchmodat(upper, name, (mode | needed) & 07777, 0); /* the open says what is wrong */
+        pin_ignore(fchmodat(upper, name, (mode | needed) & 07777, 0)); /* the open says what is wrong */
     return openat(upper, name,
                   O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (S_ISDIR(mode) ? O_DIRECTORY : 0));
 }

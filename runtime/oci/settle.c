@@ -31,8 +31,8 @@ static bool is_covered(const struct pin_filter_rule *rule, const struct pin_filt
     return theirs < mine || (theirs == mine && (rule->arg_count > 0 || other < rule));
 }
 
-/* A rule that repeats the default is needless where nothing else is said of the call, and counts where it is the
- * strictest. */
+/* A rule that repeats the default is needless where nothing else is said of the call, and counts where it is
+ * the strictest. */
 void pin_oci_settle_filter(struct pin_filter *filter) {
     bool drop[4096];
     size_t kept = 0;

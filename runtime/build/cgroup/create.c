@@ -257,12 +257,14 @@ static bool fill_group(struct making *making, const struct pin_cgroup_limits *li
 enum existing { EXISTING_REFUSED, EXISTING_CLEARED, EXISTING_ADOPTED };
 
 static struct pin_cgroup *create(const struct pin_cgroup_facts *facts, const char *path,
-                                 enum existing existing, const struct pin_cgroup_limits *limits, uint32_t optional, uint32_t *missing,
-                                 struct pin_error *err) {
+                                 enum existing existing, const struct pin_cgroup_limits *limits,
+                                 uint32_t optional, uint32_t *missing, struct pin_error *err) {
     PIN_ARENA struct pin_arena arena = {0};
-    struct making making = {
-        .facts = facts, .settings.arena = &arena, .optional = optional,
-        .reclaim = existing == EXISTING_CLEARED, .adopt = existing == EXISTING_ADOPTED};
+    struct making making = {.facts = facts,
+                            .settings.arena = &arena,
+                            .optional = optional,
+                            .reclaim = existing == EXISTING_CLEARED,
+                            .adopt = existing == EXISTING_ADOPTED};
     making.group = pin_cgroup_new(facts, path, err);
     if (making.group == NULL)
         return NULL;

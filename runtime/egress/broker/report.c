@@ -20,7 +20,8 @@ void report_open(struct report *report, int socket) {
 }
 
 static bool push(struct report *report, const struct pin_egress_event *event) {
-    return send(report->socket, event, sizeof(*event), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*event);
+    return send(report->socket, event, sizeof(*event), MSG_DONTWAIT | MSG_NOSIGNAL) ==
+           (ssize_t)sizeof(*event);
 }
 
 /* Bytes are counted even where the record itself is lost. */
