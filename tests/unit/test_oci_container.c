@@ -1,0 +1,139 @@
+#include "tests/unit/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/oci/container.h"
+#include "runtime/oci/settle.h"
+#include "runtime/state/tree.h"
+
+static char root_path[] = "/tmp/pin-oci-XXXXXX";
+
+static int make_root(void **state) {
+    struct pin_error err = {0};
+    static int root;
+    assert_non_null(mkdtemp(root_path));
+    root = pin_containers_open(root_path, &err);
+    *state = &root;
+    return root >= 0 ? 0 : -1;
+}
+
+static int remove_root(void **state) {
+    struct pin_error err = {0};
+    int parent = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    (void)close(*(int *)*state);
+    bool ok = pin_tree_remove(parent, root_path + strlen("/tmp/"), &err);
+    (void)close(parent);
+    return ok ? 0 : -1;
+}
+
+static void an_id_that_leads_out_of_the_root_is_refused(void **state) {
+    static const char *const ids[] = {"", ".", "..", "a/b", "../x", "a b", "a\nb"};
+    for (size_t i = 0; i < PIN_COUNT(ids); i++) {
+        struct pin_container container;
+        struct pin_error err = {0};
+        assert_false(pin_container_make(*(int *)*state, ids[i], &container, &err));
+        assert_int_equal(err.kind, PIN_ERROR_INVALID);
+        pin_container_close(&container);
+    }
+}
+
+static void a_state_that_was_written_is_read_again(void **state) {
+    struct pin_container made, again, third;
+    struct pin_error err = {0};
+    assert_true(pin_container_make(*(int *)*state, "one", &made, &err));
+    made.bundle = "/b";
+    made.cgroup = "a/one";
+    assert_true(pin_container_set_process(&made, getpid(), &err));
+    assert_true(pin_container_write(&made, &err));
+    assert_false(pin_container_make(*(int *)*state, "one", &third, &err));
+    assert_int_equal(err.kind, PIN_ERROR_EXISTS);
+    pin_error_clear(&err);
+    assert_true(pin_container_open(*(int *)*state, "one", true, &again, &err));
+    assert_string_equal(again.bundle, "/b");
+    assert_string_equal(again.cgroup, "a/one");
+    assert_int_equal(again.pid, getpid());
+    assert_int_equal(again.start_time, made.start_time);
+    pin_container_close(&again);
+    pin_container_close(&made);
+    pin_container_close(&third);
+}
+
+static void a_number_that_is_used_again_is_not_the_container_s_process(void **state) {
+    struct pin_container container;
+    struct pin_error err = {0};
+    struct pin_cgroup_facts none = {.unified = -1};
+    assert_true(pin_container_make(*(int *)*state, "two", &container, &err));
+    assert_true(pin_container_set_process(&container, getpid(), &err));
+    int pidfd = pin_container_process(&container);
+    assert_true(pidfd >= 0);
+    (void)close(pidfd);
+    container.start_time++;
+    assert_int_equal(pin_container_process(&container), -1);
+    assert_int_equal(pin_container_status(&container, &none), PIN_STATUS_STOPPED);
+    container.start_time--;
+    container.boot = "another";
+    assert_int_equal(pin_container_process(&container), -1);
+    pin_container_close(&container);
+}
+
+static void what_is_not_there_does_not_exist(void **state) {
+    struct pin_container container;
+    struct pin_error err = {0};
+    assert_false(pin_container_open(*(int *)*state, "nobody", true, &container, &err));
+    assert_int_equal(err.kind, PIN_ERROR_NOT_FOUND);
+    assert_non_null(strstr(err.message, "does not exist"));
+    pin_container_close(&container);
+}
+
+static void of_two_rules_for_a_whole_call_the_stricter_counts(void **state) {
+    struct pin_filter_rule rules[] = {
+        {.name = "setns", .action = PIN_FILTER_ALLOW, .error = 0,  .arg_count = 0},
+        {.name = "setns", .action = PIN_FILTER_ERRNO, .error = 1,  .arg_count = 0},
+        {.name = "read",  .action = PIN_FILTER_ALLOW, .error = 0,  .arg_count = 0},
+        {.name = "read",  .action = PIN_FILTER_ALLOW, .error = 0,  .arg_count = 0},
+        {.name = "read",  .action = PIN_FILTER_ALLOW, .error = 0,  .arg_count = 1},
+        {.name = "bpf",   .action = PIN_FILTER_ERRNO, .error = 38, .arg_count = 0},
+    };
+    struct pin_filter filter = {.present = true,
+                                .default_action = PIN_FILTER_ERRNO,
+                                .default_error = 38,
+                                .rules = rules,
+                                .rule_count = PIN_COUNT(rules)};
+    (void)state;
+    pin_oci_settle_filter(&filter);
+    assert_int_equal(filter.rule_count, 2);
+    assert_string_equal(filter.rules[0].name, "setns");
+    assert_int_equal(filter.rules[0].action, PIN_FILTER_ERRNO);
+    assert_string_equal(filter.rules[1].name, "read");
+}
+
+static void a_rule_that_repeats_the_default_still_beats_a_laxer_one(void **state) {
+    struct pin_filter_rule rules[] = {
+        {.name = "bpf", .action = PIN_FILTER_ALLOW, .error = 0 },
+        {.name = "bpf", .action = PIN_FILTER_ERRNO, .error = 38},
+    };
+    struct pin_filter filter = {.present = true,
+                                .default_action = PIN_FILTER_ERRNO,
+                                .default_error = 38,
+                                .rules = rules,
+                                .rule_count = 2};
+    (void)state;
+    pin_oci_settle_filter(&filter);
+    assert_int_equal(filter.rule_count, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_id_that_leads_out_of_the_root_is_refused),
+        cmocka_unit_test(a_state_that_was_written_is_read_again),
+        cmocka_unit_test(a_number_that_is_used_again_is_not_the_container_s_process),
+        cmocka_unit_test(what_is_not_there_does_not_exist),
+        cmocka_unit_test(of_two_rules_for_a_whole_call_the_stricter_counts),
+        cmocka_unit_test(a_rule_that_repeats_the_default_still_beats_a_laxer_one),
+    };
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}
