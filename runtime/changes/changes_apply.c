@@ -100,6 +100,20 @@ static bool merge_file(const struct merge *merge, int upper, int target, const c
     return put_in_place(target, temporary, name, err);
 }
 
+/* The workspace's owner may rename there, too: a file of root's in the link's place must not be given away.
+ */
+static bool give_link(const struct merge *merge, int target, const char *name) {
+    struct stat st;
+    if (!merge->owner->set)
+        return true;
+    PIN_CLOSE int link = openat(target, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (link < 0 || fstat(link, &st) != 0)
+        return false;
+    errno = ESTALE;
+    return S_ISLNK(st.st_mode) &&
+           fchownat(link, "", merge->owner->uid, merge->owner->gid, AT_EMPTY_PATH) == 0;
+}
+
 static bool merge_link(const struct merge *merge, int upper, int target, const char *name,
                        struct pin_error *err) {
     char points_to[PATH_MAX], temporary[32];
@@ -110,13 +124,36 @@ static bool merge_link(const struct merge *merge, int upper, int target, const c
     points_to[length] = '\0';
     if (symlinkat(points_to, target, temporary) != 0)
         return fail_at(err, name);
-    if (merge->owner->set &&
-        fchownat(target, temporary, merge->owner->uid, merge->owner->gid, AT_SYMLINK_NOFOLLOW) != 0)
-        return fail_at(err, name);
+    if (!give_link(merge, target, temporary)) {
+        (void)fail_at(err, name);
+        (void)unlinkat(target, temporary, 0);
+        return false;
+    }
     return put_in_place(target, temporary, name, err);
 }
 
 static bool merge_folder(const struct merge *merge, int upper, int target, struct pin_error *err);
+
+static bool is_empty(int folder) {
+    int copy = fcntl(folder, F_DUPFD_CLOEXEC, 3);
+    DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
+    const struct dirent *entry;
+    if (stream == NULL)
+        return false;
+    do
+        entry = readdir(stream);
+    while (entry != NULL && pin_is_dots(entry->d_name));
+    (void)closedir(stream);
+    return entry == NULL;
+}
+
+/* The folder that was looked at, or the one that was made: not one of root's that its owner has put there. */
+static bool is_expected(int folder, const struct stat *before, bool exists) {
+    struct stat st;
+    if (!exists)
+        return is_empty(folder);
+    return fstat(folder, &st) == 0 && st.st_dev == before->st_dev && st.st_ino == before->st_ino;
+}
 
 static bool merge_subfolder(const struct merge *merge, int upper, int target, const char *name,
                             const struct stat *st, struct pin_error *err) {
@@ -133,6 +170,10 @@ static bool merge_subfolder(const struct merge *merge, int upper, int target, co
     if (!exists && mkdirat(target, name, 0700) != 0)
         return fail_at(err, name);
     PIN_CLOSE int to = pin_open_folder(target, name);
+    if (to >= 0 && !is_expected(to, &before, exists)) {
+        errno = ESTALE;
+        return fail_at(err, name);
+    }
     if (to < 0 || (!exists && !give(merge, to)))
         return fail_at(err, name);
     if (!merge_folder(merge, from, to, err))

@@ -1,8 +1,11 @@
 """What a second pair of eyes tried: roots, sources and file systems of a bundle that somebody else wrote."""
 import json
 import os
+import shutil
 import stat
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -149,3 +152,56 @@ def test_the_links_of_dev_are_made_in_the_container(as_root, tmp_path, target, o
     assert not list(outside.iterdir()), done
     if target is None:
         assert done.stdout == b"/proc/self/fd\n", done
+
+
+# ---- what the owner of a workspace can do while root merges into it ---------------------------------------------------
+
+STRACE = shutil.which("strace")
+OWNER = 61235
+
+
+def swap(trap, workspace, stop):
+    """Waits for what root has made and not given away yet, and puts root's own in its place."""
+    while not stop.is_set():
+        for name in os.listdir(workspace):
+            at = workspace / name
+            facts = os.lstat(at)
+            if at != trap and name != "control" and facts.st_uid == 0 and trap.exists():
+                (os.rmdir if stat.S_ISDIR(facts.st_mode) else os.unlink)(at)
+                os.rename(trap, at)
+                return
+        time.sleep(0.001)
+
+
+@pytest.mark.skipif(STRACE is None, reason="needs strace, which holds root between two calls")
+@pytest.mark.parametrize("kind", ["directory", "symlink"])
+def test_what_the_owner_puts_in_the_way_of_a_merge_stays_roots(as_root, tmp_path, kind):
+    """The control is what the sandbox made: that does get the workspace's owner, where nobody is in the way."""
+    for path in (tmp_path, workspace := tmp_path / "workspace"):
+        path.mkdir(exist_ok=True)
+        path.chmod(0o755)
+    os.chown(workspace, OWNER, OWNER)
+    trap, made, held = workspace / "trap", "mkdir {}", "mkdirat"
+    if kind == "directory":
+        trap.mkdir(mode=0o700)
+        (trap / "secret").write_text("root's")
+    else:
+        trap.write_text("root's")
+        trap.chmod(0o600)
+        made, held = "ln -s target {}", "symlinkat"
+    argv = as_root.argv("/bin/sh", "-c", made.format("control"), options=["--workspace", f"{workspace}:cow", "--on-exit", "merge"])
+    assert as_root.call(argv).returncode == 0
+    assert os.lstat(workspace / "control").st_uid == OWNER
+    before = os.stat(trap).st_ino
+    stop = threading.Event()
+    racer = threading.Thread(target=swap, args=(trap, workspace, stop))
+    racer.start()
+    try:
+        argv[argv.index("-c") + 1] = made.format("fresh")
+        as_root.call([STRACE, "-o", "/dev/null", "-e", f"trace={held}", "-e", f"inject={held}:delay_exit=200000", *argv])
+    finally:
+        stop.set()
+        racer.join()
+    assert not trap.exists(), "nobody was in the way"
+    found = [facts for facts in map(os.lstat, workspace.iterdir()) if facts.st_ino == before]
+    assert all(facts.st_uid == 0 and stat.S_IMODE(facts.st_mode) in (0o600, 0o700) for facts in found), found
