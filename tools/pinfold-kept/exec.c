@@ -59,8 +59,8 @@ static bool add_env(json_t *request, const struct pin_texts *texts, bool tty, st
         const char *equals = strchr(texts->items[i], '=');
         if (equals == NULL || equals == texts->items[i])
             return pin_fail(err, PIN_ERROR_USAGE, "--env '%.60s' has no name and value", texts->items[i]);
-        PIN_FREE char *name = strndup(texts->items[i], (size_t)(equals - texts->items[i]));
-        if (name == NULL || json_object_set_new(env, name, json_string(equals + 1)) != 0)
+        if (json_object_setn_new(env, texts->items[i], (size_t)(equals - texts->items[i]),
+                                 json_string(equals + 1)) != 0)
             return pin_fail(err, PIN_ERROR_INVALID, "--env '%.60s' isn't UTF-8", texts->items[i]);
     }
     return true;
@@ -83,9 +83,8 @@ static void set(json_t *request, const char *key, bool value) {
 /* -1 without an error: there is none. */
 static bool open_input(const struct exec_options *values, int *input, struct pin_error *err) {
     *input = -1;
-    if (values->input == NULL && values->tty && isatty(STDIN_FILENO))
-        *input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-    else if (values->input != NULL && strcmp(values->input, "-") == 0)
+    bool ours = values->input == NULL ? values->tty && isatty(STDIN_FILENO) : strcmp(values->input, "-") == 0;
+    if (ours)
         *input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
     else if (values->input != NULL)
         *input = open(values->input, O_RDONLY | O_CLOEXEC | O_NOCTTY);
