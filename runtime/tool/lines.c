@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/utf8.h"
 
 #define REPLACEMENT "\xEF\xBF\xBD"
@@ -17,11 +16,10 @@ static char *replace(const uint8_t *data, size_t size, size_t *length) {
     *length = 0;
     for (size_t i = 0; copy != NULL && i < size;) {
         size_t width = pin_utf8_sequence(data + i, size - i);
-        if (width == 0)
-            memcpy(copy + *length, REPLACEMENT, 3);
-        else
-            memcpy(copy + *length, data + i, width);
-        *length += width == 0 ? 3 : width;
+        const void *from = width == 0 ? (const void *)REPLACEMENT : data + i;
+        size_t taken = width == 0 ? sizeof(REPLACEMENT) - 1 : width;
+        memcpy(copy + *length, from, taken);
+        *length += taken;
         i += width == 0 ? 1 : width;
     }
     return copy;
@@ -47,7 +45,9 @@ json_t *pin_tool_lines(const uint8_t *data, size_t size, bool *replaced) {
     if (pin_utf8_valid(data, size))
         return split((const char *)data, size);
     size_t length;
-    PIN_FREE char *copy = replace(data, size, &length);
+    char *copy = replace(data, size, &length);
     *replaced = true;
-    return copy == NULL ? NULL : split(copy, length);
+    json_t *lines = copy == NULL ? NULL : split(copy, length);
+    free(copy);
+    return lines;
 }
