@@ -145,9 +145,10 @@ bool pin_run_receipt_write(struct pin_run_receipt *receipt, const struct pin_bun
     json_decref(whole);
     char *const argv[] = {
         (char[]){"pinfold-audit"}, (char[]){"receipt"}, (char[]){"sign"}, (char[]){"--"}, file, NULL};
-    if (text == NULL || file == NULL)
-        return pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory for a receipt");
-    return run_program(argv, text, err);
+    bool done = text != NULL && file != NULL ? run_program(argv, text, err)
+                                             : pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory for a receipt");
+    free(file);
+    return done;
 }
 
 void pin_run_receipt_free(struct pin_run_receipt *receipt) {
