@@ -3,9 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#include <linux/magic.h>
 
 #include "base/cleanup.h"
 
@@ -45,6 +49,15 @@ static uint64_t all_rights(int abi) {
 static const uint64_t rights_of_files =
     FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV;
 
+/* A link of an image's, for a /tmp, that leads to all there is or to the kernel's own: nothing is granted. */
+static bool leads_astray(int at, const char *path, const struct stat *st) {
+    struct stat root;
+    struct statfs fs;
+    return strcmp(path, "/") != 0 && strncmp(path, "/proc", 5) != 0 &&
+           (stat("/", &root) != 0 || fstatfs(at, &fs) != 0 || fs.f_type == PROC_SUPER_MAGIC ||
+            (root.st_dev == st->st_dev && root.st_ino == st->st_ino));
+}
+
 static bool add_rule(int ruleset, const char *path, uint64_t rights, struct pin_error *err) {
     struct stat st;
     PIN_CLOSE int at = open(path, O_PATH | O_CLOEXEC);
@@ -52,6 +65,8 @@ static bool add_rule(int ruleset, const char *path, uint64_t rights, struct pin_
         return true;
     if (at < 0 || fstat(at, &st) != 0)
         return pin_fail_errno(err, "open '%s' for Landlock", path);
+    if (leads_astray(at, path, &st))
+        return true;
     if (!S_ISDIR(st.st_mode))
         rights &= rights_of_files;
     struct path_beneath_attr rule = {.allowed_access = rights, .parent_fd = at};

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -108,6 +109,18 @@ static bool set_engine_attributes(const struct pin_op *op, int tree) {
            mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &spread, sizeof(spread)) == 0;
 }
 
+/* The root itself is closed later, when its mount points are made; one that is read-only already stays that.
+ */
+static bool close_below(const struct pin_op *op, int tree) {
+    struct statvfs now;
+    struct mount_attr all = {.attr_set = op->below}, own = {.attr_clr = op->below};
+    if (op->of_engine || op->below == 0)
+        return true;
+    return fstatvfs(tree, &now) == 0 &&
+           mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &all, sizeof(all)) == 0 &&
+           ((now.f_flag & ST_RDONLY) != 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &own, sizeof(own)) == 0);
+}
+
 int pin_source_clone(const struct pin_op *op, int path, bool recursive, int idmap, struct pin_error *err) {
     unsigned recurse = recursive ? AT_RECURSIVE : 0;
     PIN_CLOSE int tree = open_tree(path, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recurse);
@@ -121,7 +134,7 @@ int pin_source_clone(const struct pin_op *op, int path, bool recursive, int idma
         attributes.userns_fd = (unsigned)idmap;
     }
     if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH | recurse, &attributes, sizeof(attributes)) != 0 ||
-        !set_engine_attributes(op, tree)) {
+        !set_engine_attributes(op, tree) || !close_below(op, tree)) {
         int cause = errno;
         (void)pin_fail_errno(err, "bind '%s'", op->source);
         (void)pin_point(err, "%s", op->source);

@@ -118,6 +118,7 @@ void pin_plan_root(struct pin_plan *plan, struct pin_findings *found) {
     plan->root_bind.target = "";
     plan->root_bind.source = path;
     plan->root_bind.recursive = true;
+    plan->root_bind.below = !plan->engine.direct && plan->root_read_only ? MOUNT_ATTR_RDONLY : 0;
     plan->root_bind.attributes = plan->engine.direct ? 0 : MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
     plan->root_bind.idmap = plan->privileged ? PIN_IDMAP_SANDBOX : PIN_IDMAP_NONE;
 }

@@ -59,7 +59,8 @@ struct pin_op {
     bool of_engine;   /* BIND: its options count as engines mean them, and a source may be a symbolic link */
     uint64_t attributes;           /* MOUNT_ATTR_* to set */
     uint64_t cleared;              /* MOUNT_ATTR_* to take away, of a bind that an engine asks for */
-    uint64_t below, below_cleared; /* the same for the mounts below; without an engine `attributes` are */
+    uint64_t below, below_cleared; /* the same for the mounts below, where an engine asks; RDONLY: below a
+                                      read-only root */
     unsigned propagation;          /* MS_*; 0: private */
     enum pin_idmap idmap;
     const struct pin_bundle_mount *mount; /* with the maps of PIN_IDMAP_MAPS */

@@ -61,14 +61,21 @@ def test_the_devices_of_a_root_are_inert(as_root, tmp_path, read_only):
 
 
 @needs_busybox
-def test_what_is_mounted_below_a_read_only_root_is_read_only(as_root, tmp_path):
+@pytest.mark.parametrize("link", ["/below", "/", "/proc"])
+def test_a_link_in_the_place_of_tmp_opens_nothing(as_root, tmp_path, link):
+    """Landlock grants /tmp, and the root says what that is. The control is a tmpfs that the bundle asks for."""
     bundle, root, config = make_bundle(tmp_path, 0)
+    config["mounts"] = [mount for mount in config["mounts"] if mount["destination"] != "/tmp"]
+    config["mounts"].append({"destination": "/var/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["mode=1777", "size=1m"]})
+    (root / "var/tmp").mkdir(parents=True)
     (root / "below").mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "h16", str(root / "below")], check=True)
+    (root / "tmp").rmdir()
+    (root / "tmp").symlink_to(link)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "review", str(root / "below")], check=True)
     try:
-        shell(config, "echo x >/below/planted; echo x >/tmp/control && echo written")
-        done = run_bundle(as_root, bundle, config)
-        assert done.stdout == b"written\n" and not (root / "below/planted").exists(), done
+        shell(config, "echo x >/below/planted; echo 5 >/proc/self/oom_score_adj && echo written; echo x >/var/tmp/control && echo control")
+        done = run_bundle(as_root, bundle, config, filesystem={"write": ["/tmp", "/var/tmp"]})
+        assert done.stdout == b"control\n" and not (root / "below/planted").exists(), done
     finally:
         subprocess.run(["umount", str(root / "below")], check=True)
 
