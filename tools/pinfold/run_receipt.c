@@ -141,7 +141,7 @@ bool pin_run_receipt_write(struct pin_run_receipt *receipt, const struct pin_bun
         return true;
     json_t *whole = receipt_json(receipt, bundle, result, audit);
     PIN_FREE char *text = json_dumps(whole, JSON_COMPACT);
-    PIN_FREE char *file = strdup(receipt->file);
+    char *file = strdup(receipt->file);
     json_decref(whole);
     char *const argv[] = {
         (char[]){"pinfold-audit"}, (char[]){"receipt"}, (char[]){"sign"}, (char[]){"--"}, file, NULL};
