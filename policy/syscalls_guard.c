@@ -122,6 +122,7 @@ static const struct pin_guard_case oci_personality_cases[] = {
     CASE1(IS(0, UNAME26)),    CASE1(IS(0, PER_LINUX32 | UNAME26)),
     CASE1(IS(0, UINT32_MAX)),
 };
+static const struct pin_guard_case prlimit_cases[] = {CASE1(IS(0, 0))};
 static const struct pin_guard_case scheduler_cases[] = {CASE1(IS(1, SCHED_OTHER)), CASE1(IS(1, SCHED_BATCH)),
                                                         CASE1(IS(1, SCHED_IDLE))};
 
@@ -149,6 +150,7 @@ static const struct pin_guard walled_guards[] = {
     ONLY("open", open_cases, SET_ID_WHY),
     ONLY("openat", openat_cases, SET_ID_WHY),
     ONLY("personality", personality_cases, "other execution domains weaken address randomisation"),
+    ONLY("prlimit64", prlimit_cases, "PID 1 has the same user: its limits would end the sandbox"),
     ONLY("prctl", prctl_cases,
          "a process may ask about itself and name itself; the other options change its tracer, its memory "
          "map, its security bits or its filters"),

@@ -154,6 +154,7 @@ PROBES = {
                      " return True", "host"),
     # E: neighbours
     "E6 vsock": ("def attempt():\n    return bool(socket.socket(40, socket.SOCK_STREAM))", "host"),
+    "E4 limit PID 1": ("def attempt():\n    import resource; resource.prlimit(1, resource.RLIMIT_CORE, (0, 0)); return True", "host"),
     "E4 nice upwards": ("def attempt():\n    os.setpriority(os.PRIO_PROCESS, 0, -5); return True", "host"),
     # F: the network without a rule
     "F1 a TCP connection": ("def attempt():\n    s = socket.socket(); s.settimeout(2); s.connect(('192.0.2.1', 80)); return True", None),
