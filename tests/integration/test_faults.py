@@ -27,6 +27,8 @@ def orphanage():
     """Orphans of our children become ours, so that we see each process that outlives its run. The table of mounts is ours
     alone as well: what others mount meanwhile isn't seen."""
     libc = ctypes.CDLL(None, use_errno=True)
+    ELDERS.clear()
+    ELDERS.update(children_of(os.getpid()))
     assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     home, folder = os.open("/proc/self/ns/mnt", os.O_RDONLY), os.getcwd()
     if os.geteuid() == 0:
@@ -40,19 +42,25 @@ def orphanage():
     libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
+ELDERS = set()  # children that were there before the test: servers of other tests
+
+
 def await_no_child(within=WITHIN_S):
-    """Reaps until there is no child left; the names of those that are there after the time."""
+    """Reaps until no child of the test's is left; the names of those that are there after the time."""
     deadline = time.monotonic() + within
     while True:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
+        alive = set(children_of(os.getpid())) - ELDERS
+        for pid in list(alive):
+            try:
+                if os.waitpid(pid, os.WNOHANG)[0] == pid:
+                    alive.discard(pid)
+            except ChildProcessError:
+                alive.discard(pid)
+        if not alive:
             return []
-        if pid == 0:
-            if time.monotonic() > deadline:
-                with open(f"/proc/self/task/{os.getpid()}/children") as children:
-                    return [open(f"/proc/{p}/comm").read().strip() + ":" + p for p in children.read().split()]
-            time.sleep(0.002)
+        if time.monotonic() > deadline:
+            return [f"{open(f'/proc/{p}/comm').read().strip()}:{p}" for p in alive]
+        time.sleep(0.002)
 
 
 def mounts():
