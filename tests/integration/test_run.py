@@ -268,6 +268,16 @@ def test_the_plan_of_a_run_is_printed_and_nothing_is_built(pinfold):
     assert plan["seccomp"]["allowed_calls"] <= 150
 
 
+def test_make_builds_under_the_policy_build(pinfold, tmp_path):
+    """It starts its commands by posix_spawn with its own ids set again, which is a system call."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "Makefile").write_text("all: a b\na b:\n\t@echo built $@\n")
+    os.chown(work, pinfold.uid, pinfold.uid)
+    done = pinfold.run("make", "-j2", policy=pinfold.policy(extends=["build"]), options=["--workspace", f"{work}:ro"])
+    assert sorted(done.stdout.split(b"\n")) == [b"", b"built a", b"built b"], done.stderr
+
+
 EXAMPLES = [
     (["--stdin", "{e}/shell-pipeline/text.txt", "--workspace", "{e}/shell-pipeline:ro"], ["sh", "words.sh"], "the"),
     (["--workspace", "{e}/c-program:ro"], ["sh", "build-and-run.sh", "1000"], "168 primes below 1000"),
