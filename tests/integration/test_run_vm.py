@@ -13,13 +13,17 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin PINFOLD
 mkdir -m 700 /run/pin-state
 note() { printf '@%s\n' "$1"; }
 note group;   pinfold run -- cat /proc/self/cgroup
-note host;    (pinfold run --timeout 20s -- sh -c 'echo up; sleep 5' | head -n 1; cat /sys/fs/cgroup/pinfold*/*/memory.max /sys/fs/cgroup/pinfold*/*/pids.max; sleep 0) 2>/dev/null
+note host
+pinfold run -- sh -c 'echo up; sleep 20' >/run/up &
+until grep -q up /run/up; do sleep 0.1; done
+for file in memory.max memory.swap.max pids.max cpu.max; do cat /sys/fs/cgroup/pinfold*/[0-9]*/$file; done
+kill %1; wait
 note memory;  pinfold run --json -- /usr/bin/python3 -c 'x = bytearray(10**9)' || true
 note pids;    pinfold run --json --pids 8 -- sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1 & done; wait' || true
 note timeout; pinfold run --json --timeout 2s -- sh -c 'trap "" TERM; sleep 100' || true
 note usage;   pinfold run --json --io epoll -- sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done' || true
 note landlock; pinfold run --json -- sh -c 'touch /usr/x /tmp/y && echo no' || true
-note left;    ls -d /sys/fs/cgroup/pinfold*/* 2>/dev/null | grep -c -v -E '\.(max|peak|current|events|stat|procs|type)|/[a-z0-9]+\.' || true
+note left;    find /sys/fs/cgroup -path '*/pinfold*/[0-9]*' -type d | wc -l
 """
 
 
@@ -47,6 +51,14 @@ def seen(tmp_path_factory):
 
 def test_the_sandbox_sees_its_own_group_as_the_root(seen):
     assert seen["group"] == "0::/"
+
+
+def test_the_limits_of_the_policy_are_the_groups(seen):
+    assert seen["host"].splitlines() == ["536870912", "0", "64", "100000 100000"]
+
+
+def test_no_group_is_left(seen):
+    assert seen["left"] == "0"
 
 
 def test_the_memory_limit_kills_the_tree_and_reports_it(seen):
