@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,13 +175,53 @@ static void on_input(void *self, unsigned events) {
     const char *text;
     size_t size;
     (void)events;
-    for (int i = 0; i < MESSAGES_A_TURN && !conn->closed && !pin_sink_is_full(conn->sink); i++) {
+    for (int i = 0; i < MESSAGES_A_TURN && !conn->closed && conn->lent == 0 && !pin_sink_is_full(conn->sink);
+         i++) {
         while (!pin_wire_is_whole(&conn->in, &text, &size))
             if (!receive(conn))
                 return;
         serve(conn, text, size);
         pin_wire_next(&conn->in);
     }
+}
+
+static void on_hangup(void *self, unsigned events) {
+    (void)events;
+    pin_conn_close(self);
+}
+
+bool pin_conn_lend(struct conn *conn, struct pin_error *err) {
+    struct pin_source *hangup = pin_loop_watch(conn->kept->loop, conn->fd, POLLHUP, on_hangup, conn, err);
+    if (hangup == NULL)
+        return false;
+    pin_source_remove(&conn->source);
+    conn->source = hangup;
+    conn->lent = ++conn->kept->last_lent;
+    return true;
+}
+
+static struct conn *find_lent(const struct pin_kept *kept, uint64_t number) {
+    for (struct conn *conn = kept->conns; conn != NULL; conn = conn->next)
+        if (number != 0 && conn->lent == number && !conn->closed && !pin_sink_is_full(conn->sink))
+            return conn;
+    return NULL;
+}
+
+bool pin_conn_borrow(struct conn *conn, const uint64_t *numbers, size_t count, struct pin_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        struct conn *lent = find_lent(conn->kept, numbers[i]);
+        if (lent == NULL) {
+            (void)pin_fail(err, PIN_ERROR_NOT_FOUND, "no connection is lent as %llu",
+                           (unsigned long long)numbers[i]);
+            return pin_point(err, "/lent/%zu", i);
+        }
+        int fd = fcntl(lent->fd, F_DUPFD_CLOEXEC, 0);
+        if (fd < 0)
+            return pin_fail_errno(err, "take a connection that is lent");
+        conn->fds[conn->fd_count++] = fd;
+        pin_conn_close(lent); /* as a connection: what was taken lives on */
+    }
+    return true;
 }
 
 /* The directory lets nobody else in; this is for a socket that was handed on. */

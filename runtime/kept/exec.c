@@ -189,9 +189,10 @@ static bool check(const struct conn *conn, const struct pin_kept_request *reques
     const struct pin_kept *kept = conn->kept;
     const struct pin_kept_given *given = kept->given;
     size_t wanted = (size_t)request->input + request->out + request->err;
-    if (wanted != conn->fd_count)
-        return pin_fail(err, PIN_ERROR_INVALID, "%zu descriptors came, and %zu are asked for", conn->fd_count,
-                        wanted);
+    size_t given_fds = conn->fd_count + request->lent_count;
+    if (wanted != given_fds)
+        return pin_fail(err, PIN_ERROR_INVALID, "%zu descriptors came or are lent, and %zu are asked for",
+                        given_fds, wanted);
     if (kept->ending)
         return pin_fail(err, PIN_ERROR_BUSY, "the sandbox is ending");
     if (kept->paused) {
@@ -226,7 +227,8 @@ void pin_exec_new(struct conn *conn, struct pin_kept_request *request) {
     struct pin_kept *kept = conn->kept;
     struct pin_error err = {0};
     struct exec *exec = NULL;
-    if (check(conn, request, &err) && (exec = calloc(1, sizeof(*exec))) == NULL)
+    if (check(conn, request, &err) && pin_conn_borrow(conn, request->lent, request->lent_count, &err) &&
+        (exec = calloc(1, sizeof(*exec))) == NULL)
         (void)pin_fail_errno(&err, "make room for a command");
     if (exec == NULL) {
         pin_conn_fail(conn, request->id, &err);

@@ -17,7 +17,7 @@
 #define CONNS_MAX 512
 #define EXECS_MAX 256
 #define WAITS_MAX 1024
-#define CONN_FDS_MAX 3
+#define CONN_FDS_MAX PIN_KEPT_FDS_MAX
 #define ENDS_KEPT 256 /* how the last ones ended */
 
 enum exec_state {
@@ -65,6 +65,7 @@ struct conn {
     int fds[CONN_FDS_MAX];
     size_t fd_count;
     bool closed, holds;
+    uint64_t lent; /* its number as a descriptor; 0: it speaks the protocol */
 };
 
 struct wait {
@@ -93,6 +94,7 @@ struct pin_kept {
     struct wait waits[WAITS_MAX];
     struct ended ended[ENDS_KEPT];
     uint32_t last_exec;
+    uint64_t last_lent;
     uint64_t started_ns, active_ns, idle_ns, lifetime_ns, oom_kills, egress_events;
     bool ready, ending, over;
     bool paused;  /* until it is resumed */
@@ -117,6 +119,11 @@ void pin_conn_send(struct conn *conn, json_t *json); /* takes it over */
 void pin_conn_send_fd(struct conn *conn, json_t *json, int fd);
 void pin_conn_fail(struct conn *conn, uint64_t request_id, const struct pin_error *err);
 void pin_conn_close(struct conn *conn); /* freed after the loop's step */
+/* From the end of the reply on it is a descriptor, which waits for the exec that names it, or for its end. */
+bool pin_conn_lend(struct conn *conn, struct pin_error *err);
+/* Adds the descriptors of these numbers, once each, to those that came with the message; `conn` closes them.
+ */
+bool pin_conn_borrow(struct conn *conn, const uint64_t *numbers, size_t count, struct pin_error *err);
 
 /* verbs.c */
 void pin_verbs_serve(struct conn *conn, struct pin_kept_request *request);

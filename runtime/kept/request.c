@@ -13,7 +13,7 @@ static const char *const verb_names[] = {
     [PIN_KEPT_RESIZE] = "resize", [PIN_KEPT_SHOW] = "show",     [PIN_KEPT_STATS] = "stats",
     [PIN_KEPT_PAUSE] = "pause",   [PIN_KEPT_RESUME] = "resume", [PIN_KEPT_STOP] = "stop",
     [PIN_KEPT_KILL] = "kill",     [PIN_KEPT_WAIT] = "wait",     [PIN_KEPT_RENEW] = "renew",
-    [PIN_KEPT_ROOT] = "root",
+    [PIN_KEPT_ROOT] = "root",     [PIN_KEPT_LEND] = "lend",
 };
 _Static_assert(PIN_COUNT(verb_names) == PIN_KEPT_VERB_COUNT, "every verb has a name");
 
@@ -28,7 +28,7 @@ const char *pin_kept_verb_name(enum pin_kept_verb verb) {
     return (size_t)verb < PIN_COUNT(verb_names) ? verb_names[verb] : NULL;
 }
 
-enum type { TYPE_NUMBER, TYPE_FLAG, TYPE_TEXT, TYPE_LIST, TYPE_MAP, TYPE_OUTPUT };
+enum type { TYPE_NUMBER, TYPE_FLAG, TYPE_TEXT, TYPE_LIST, TYPE_NUMBERS, TYPE_MAP, TYPE_OUTPUT };
 
 struct field {
     const char *key;
@@ -42,25 +42,26 @@ struct field {
 #define OF(verb) (1u << PIN_KEPT_##verb)
 #define AT(member) offsetof(struct pin_kept_request, member)
 static const struct field fields[] = {
-    {"id",          TYPE_NUMBER, ALL,                                          INT64_MAX,   AT(id),          0               },
-    {"exec",        TYPE_NUMBER, OF(SIGNAL) | OF(END) | OF(RESIZE) | OF(WAIT), UINT32_MAX,  AT(exec),        0               },
-    {"signal",      TYPE_NUMBER, OF(SIGNAL),                                   64,          AT(signal),      0               },
-    {"rows",        TYPE_NUMBER, OF(EXEC) | OF(RESIZE),                        UINT16_MAX,  AT(rows),        0               },
-    {"columns",     TYPE_NUMBER, OF(EXEC) | OF(RESIZE),                        UINT16_MAX,  AT(columns),     0               },
-    {"timeout_ms",  TYPE_NUMBER, OF(EXEC),                                     TIME_MAX_MS, AT(timeout_ms),  AT(has_timeout) },
-    {"grace_ms",    TYPE_NUMBER, OF(STOP),                                     TIME_MAX_MS, AT(grace_ms),    AT(has_grace)   },
-    {"idle_ms",     TYPE_NUMBER, OF(RENEW),                                    TIME_MAX_MS, AT(idle_ms),     AT(has_idle)    },
-    {"lifetime_ms", TYPE_NUMBER, OF(RENEW),                                    TIME_MAX_MS, AT(lifetime_ms), AT(has_lifetime)},
-    {"args",        TYPE_LIST,   OF(EXEC),                                     0,           AT(args),        AT(arg_count)   },
-    {"env",         TYPE_MAP,    OF(EXEC),                                     0,           AT(env),         AT(env_count)   },
-    {"cwd",         TYPE_TEXT,   OF(EXEC),                                     0,           AT(cwd),         0               },
-    {"stdin",       TYPE_FLAG,   OF(EXEC),                                     0,           AT(input),       0               },
-    {"stdout",      TYPE_FLAG,   OF(EXEC),                                     0,           AT(out),         0               },
-    {"stderr",      TYPE_FLAG,   OF(EXEC),                                     0,           AT(err),         0               },
-    {"tty",         TYPE_FLAG,   OF(EXEC),                                     0,           AT(tty),         0               },
-    {"detach",      TYPE_FLAG,   OF(EXEC),                                     0,           AT(detach),      0               },
-    {"hold",        TYPE_FLAG,   OF(PAUSE),                                    0,           AT(hold),        0               },
-    {"output",      TYPE_OUTPUT, OF(EXEC),                                     0,           AT(output),      0               },
+    {"id",          TYPE_NUMBER,  ALL,                                          INT64_MAX,   AT(id),          0               },
+    {"exec",        TYPE_NUMBER,  OF(SIGNAL) | OF(END) | OF(RESIZE) | OF(WAIT), UINT32_MAX,  AT(exec),        0               },
+    {"signal",      TYPE_NUMBER,  OF(SIGNAL),                                   64,          AT(signal),      0               },
+    {"rows",        TYPE_NUMBER,  OF(EXEC) | OF(RESIZE),                        UINT16_MAX,  AT(rows),        0               },
+    {"columns",     TYPE_NUMBER,  OF(EXEC) | OF(RESIZE),                        UINT16_MAX,  AT(columns),     0               },
+    {"timeout_ms",  TYPE_NUMBER,  OF(EXEC),                                     TIME_MAX_MS, AT(timeout_ms),  AT(has_timeout) },
+    {"grace_ms",    TYPE_NUMBER,  OF(STOP),                                     TIME_MAX_MS, AT(grace_ms),    AT(has_grace)   },
+    {"idle_ms",     TYPE_NUMBER,  OF(RENEW),                                    TIME_MAX_MS, AT(idle_ms),     AT(has_idle)    },
+    {"lifetime_ms", TYPE_NUMBER,  OF(RENEW),                                    TIME_MAX_MS, AT(lifetime_ms), AT(has_lifetime)},
+    {"args",        TYPE_LIST,    OF(EXEC),                                     0,           AT(args),        AT(arg_count)   },
+    {"env",         TYPE_MAP,     OF(EXEC),                                     0,           AT(env),         AT(env_count)   },
+    {"cwd",         TYPE_TEXT,    OF(EXEC),                                     0,           AT(cwd),         0               },
+    {"stdin",       TYPE_FLAG,    OF(EXEC),                                     0,           AT(input),       0               },
+    {"stdout",      TYPE_FLAG,    OF(EXEC),                                     0,           AT(out),         0               },
+    {"stderr",      TYPE_FLAG,    OF(EXEC),                                     0,           AT(err),         0               },
+    {"lent",        TYPE_NUMBERS, OF(EXEC),                                     INT64_MAX,   AT(lent),        AT(lent_count)  },
+    {"tty",         TYPE_FLAG,    OF(EXEC),                                     0,           AT(tty),         0               },
+    {"detach",      TYPE_FLAG,    OF(EXEC),                                     0,           AT(detach),      0               },
+    {"hold",        TYPE_FLAG,    OF(PAUSE),                                    0,           AT(hold),        0               },
+    {"output",      TYPE_OUTPUT,  OF(EXEC),                                     0,           AT(output),      0               },
 };
 
 static bool wrong(struct pin_error *err, const char *key, const char *what) {
@@ -90,6 +91,19 @@ static bool take_list(struct pin_kept_request *request, const struct field *fiel
         list[i] = pin_arena_strdup(&request->arena, text);
     }
     *(const char ***)((char *)request + field->offset) = list;
+    *(size_t *)((char *)request + field->has) = count;
+    return true;
+}
+
+static bool take_numbers(struct pin_kept_request *request, const struct field *field, const json_t *value,
+                         struct pin_error *err) {
+    uint64_t *numbers = (uint64_t *)((char *)request + field->offset);
+    size_t count = json_array_size(value);
+    if (!json_is_array(value) || count > PIN_KEPT_FDS_MAX)
+        return wrong(err, field->key, "must be a list of up to 3 numbers");
+    for (size_t i = 0; i < count; i++)
+        if (!take_number(field, json_array_get(value, i), &numbers[i], err))
+            return false;
     *(size_t *)((char *)request + field->has) = count;
     return true;
 }
@@ -139,6 +153,7 @@ static bool take(struct pin_kept_request *request, const struct field *field, js
         *(const char **)to = pin_arena_strdup(&request->arena, json_string_value(value));
         return true;
     case TYPE_LIST: return take_list(request, field, value, err);
+    case TYPE_NUMBERS: return take_numbers(request, field, value, err);
     case TYPE_MAP: return take_map(request, field, value, err);
     case TYPE_OUTPUT: return take_output(field, value, to, err);
     }

@@ -27,9 +27,12 @@ enum pin_kept_verb {
     PIN_KEPT_WAIT, /* replies when one exec, or the sandbox, has ended */
     PIN_KEPT_RENEW,
     PIN_KEPT_ROOT, /* replies with a descriptor of the sandbox's root, for copying */
+    PIN_KEPT_LEND, /* the connection itself becomes a descriptor for a later exec, for who can't send any */
     PIN_KEPT_VERB_COUNT
 };
 const char *pin_kept_verb_name(enum pin_kept_verb verb);
+
+#define PIN_KEPT_FDS_MAX 3 /* stdin, stdout, stderr */
 
 struct pin_kept_request {
     struct pin_arena arena; /* of all below */
@@ -41,8 +44,10 @@ struct pin_kept_request {
     bool has_timeout, has_grace, has_idle, has_lifetime;
     const char **args, **env; /* end with NULL; env is "K=V" */
     size_t arg_count, env_count;
-    const char *cwd;        /* NULL: the sandbox's */
-    bool input, out, err;   /* descriptors come with the message, in this order */
+    const char *cwd;                 /* NULL: the sandbox's */
+    bool input, out, err;            /* descriptors come with the message, or are lent, in this order */
+    uint64_t lent[PIN_KEPT_FDS_MAX]; /* numbers of connections */
+    size_t lent_count;
     bool tty, detach, hold; /* `hold`: a pause that ends with the connection, if not before */
     enum pin_output
         output; /* PASS: to the descriptors; CAPTURE: into the result; STREAM: JSON lines to `out` */

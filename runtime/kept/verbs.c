@@ -243,12 +243,20 @@ static void serve_root(struct conn *conn, struct pin_kept_request *request) {
         root);
 }
 
+static void serve_lend(struct conn *conn, struct pin_kept_request *request) {
+    struct pin_error err = {0};
+    if (pin_conn_lend(conn, &err))
+        reply(conn, request, json_pack("{s:I}", "lent", (json_int_t)conn->lent));
+    else
+        pin_conn_fail(conn, request->id, &err);
+}
+
 static serve_verb *const verbs[] = {
     [PIN_KEPT_EXEC] = serve_exec,     [PIN_KEPT_SIGNAL] = serve_signal, [PIN_KEPT_END] = serve_end,
     [PIN_KEPT_RESIZE] = serve_resize, [PIN_KEPT_SHOW] = serve_show,     [PIN_KEPT_STATS] = serve_stats,
     [PIN_KEPT_PAUSE] = serve_pause,   [PIN_KEPT_RESUME] = serve_resume, [PIN_KEPT_STOP] = serve_stop,
     [PIN_KEPT_KILL] = serve_kill,     [PIN_KEPT_WAIT] = serve_wait,     [PIN_KEPT_RENEW] = serve_renew,
-    [PIN_KEPT_ROOT] = serve_root,
+    [PIN_KEPT_ROOT] = serve_root,     [PIN_KEPT_LEND] = serve_lend,
 };
 _Static_assert(sizeof(verbs) / sizeof(verbs[0]) == PIN_KEPT_VERB_COUNT, "every verb is served");
 

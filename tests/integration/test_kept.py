@@ -446,6 +446,41 @@ def test_descriptors_that_were_not_announced_are_refused(kept):
         assert reply(client)["event"] == "started" and reply(client)["result"]["exit_code"] == 0
 
 
+def lend(kept, name):
+    """A connection that has become a descriptor, and its number."""
+    client = kept.connect(name)
+    client.sendall(message(verb="lend"))
+    return client, reply(client)["ok"]["lent"]
+
+
+def test_a_connection_that_is_lent_is_a_descriptor(kept):
+    kept.up("work")
+    (stdin, first), (stdout, second) = lend(kept, "work"), lend(kept, "work")
+    with kept.connect("work") as client:
+        client.sendall(message(verb="exec", args=["tr", "a-z", "A-Z"], stdin=True, stdout=True, lent=[first, second]))
+        assert reply(client)["event"] == "started"
+        stdin.sendall(b"hello" * 100000)
+        stdin.shutdown(socket.SHUT_WR)
+        assert stdout.makefile("rb").read() == b"HELLO" * 100000
+        assert reply(client)["result"]["exit_code"] == 0
+
+
+def test_what_is_lent_is_taken_once_and_ends_with_its_client(kept):
+    kept.up("work")
+    (used, first), (gone, second) = lend(kept, "work"), lend(kept, "work")
+    gone.close()
+    eventually(lambda: kept.show("work")["clients"] == 2, "the connection stays")
+    with kept.connect("work") as client:
+        client.sendall(message(verb="exec", args=["true"], stdin=True, stdout=True, lent=[first, first]))
+        assert reply(client)["error"]["pointer"] == "/lent/1"
+        for number in (first, second, 0, 77):
+            client.sendall(message(verb="exec", args=["true"], stdout=True, lent=[number]))
+            assert reply(client)["error"]["pointer"] == "/lent/0"
+        client.sendall(message(verb="exec", args=["true"], stdin=True, lent=[]))
+        assert reply(client)["error"]["kind"] == "invalid"
+    assert used.recv(1) == b""
+
+
 def test_another_user_cannot_reach_the_socket(kept_by_root):
     kept_by_root.up("work")
     path = kept_by_root.pinfold.state / "sandboxes/work/control"

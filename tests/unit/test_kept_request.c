@@ -27,6 +27,17 @@ static void an_exec_is_read_whole(void **state) {
     pin_kept_request_free(&request);
 }
 
+static void connections_that_are_lent_are_listed(void **state) {
+    struct pin_kept_request request;
+    struct pin_error err = {0};
+    (void)state;
+    assert_true(parse("{\"pinfold\":1,\"verb\":\"exec\",\"args\":[\"x\"],\"stdin\":true,\"lent\":[4,9]}",
+                      &request, &err));
+    assert_int_equal(request.lent_count, 2);
+    assert_int_equal(request.lent[1], 9);
+    pin_kept_request_free(&request);
+}
+
 static void every_verb_has_a_name_of_its_own(void **state) {
     (void)state;
     for (int verb = 0; verb < PIN_KEPT_VERB_COUNT; verb++)
@@ -57,6 +68,8 @@ static void what_is_wrong_is_refused_and_named(void **state) {
          PIN_ERROR_INVALID                                                                                                      },
         {"{\"pinfold\":1,\"verb\":\"exec\",\"args\":[\"x\"],\"env\":{\"\":\"1\"}}",         "/env",
          PIN_ERROR_INVALID                                                                                                      },
+        {"{\"pinfold\":1,\"verb\":\"exec\",\"args\":[\"x\"],\"lent\":[1,2,3,4]}",           "/lent",       PIN_ERROR_INVALID    },
+        {"{\"pinfold\":1,\"verb\":\"exec\",\"args\":[\"x\"],\"lent\":[\"1\"]}",             "/lent",       PIN_ERROR_INVALID    },
         {"{\"pinfold\":1,\"verb\":\"exec\",\"args\":[\"x\"],\"cwd\":\"tmp\"}",              "/cwd",        PIN_ERROR_INVALID    },
         {"{\"pinfold\":1,\"verb\":\"exec\",\"args\":[\"x\"],\"rows\":65536}",               "/rows",       PIN_ERROR_INVALID    },
         {"{\"pinfold\":1,\"verb\":\"exec\",\"args\":[\"x\"],\"timeout_ms\":-1}",            "/timeout_ms",
@@ -94,6 +107,7 @@ static void an_error_still_knows_whose_request_it_was(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_exec_is_read_whole),
+        cmocka_unit_test(connections_that_are_lent_are_listed),
         cmocka_unit_test(every_verb_has_a_name_of_its_own),
         cmocka_unit_test(what_is_wrong_is_refused_and_named),
         cmocka_unit_test(an_error_still_knows_whose_request_it_was),
