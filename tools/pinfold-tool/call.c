@@ -14,6 +14,7 @@
 #include "base/names.h"
 #include "pin_tool_runners.h"
 #include "runtime/tool/env.h"
+#include "runtime/tool/fingerprint.h"
 #include "runtime/tool/request.h"
 #include "runtime/tool/result.h"
 #include "tools/pinfold-tool/verbs.h"
@@ -68,6 +69,7 @@ struct call {
     struct pin_one_shot run;
     char *argv[4];
     char key[PIN_TOOL_KEY_TEXT];
+    uint8_t digest[PIN_SHA256_SIZE]; /* of all that shapes the sandbox */
 };
 
 static const char *embedded(const char *name) {
@@ -189,13 +191,20 @@ static int print_result(struct call *call) {
     return fault != 0 ? fault : code;
 }
 
+static bool print_fingerprint(struct call *call, struct pin_error *err) {
+    const struct pin_tool_shape shape = {.language = languages[call->request.language].program};
+    return pin_tool_fingerprint(call->run.front.bundle, &shape, PIN_TOOL_SCOPE_SANDBOX, call->digest, err);
+}
+
 static int run_planned(struct call *call, const struct call_options *values) {
     struct pin_error err = {0};
-    PIN_CLOSE int input = draw_key(call, &err) ? make_input(call, &err) : -1;
+    bool ready = print_fingerprint(call, &err) && draw_key(call, &err);
+    PIN_CLOSE int input = ready ? make_input(call, &err) : -1;
     const struct pin_one_shot_settings settings = {
         .output = PIN_OUTPUT_CAPTURE,
         .input = input,
         .fingerprint = true,
+        .digest = call->digest,
         .audit_sync = values->audit_sync,
         .receipt = values->receipt,
         .io = PIN_IO_AUTO,

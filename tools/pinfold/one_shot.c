@@ -176,7 +176,8 @@ static bool build_and_supervise(struct pin_one_shot *run, const struct pin_one_s
 }
 
 /* The fingerprint is for results alone: a plain run doesn't compute it. */
-static bool name_run(struct pin_one_shot *run, bool with_fingerprint, struct pin_error *err) {
+static bool name_run(struct pin_one_shot *run, bool with_fingerprint, const uint8_t *given,
+                     struct pin_error *err) {
     uint8_t random[8];
     uint8_t digest[PIN_SHA256_SIZE];
     uint64_t number = 0;
@@ -185,7 +186,9 @@ static bool name_run(struct pin_one_shot *run, bool with_fingerprint, struct pin
     (void)snprintf(run->name, sizeof(run->name), "run-%016" PRIx64, number);
     if (!with_fingerprint)
         return true;
-    if (!pin_bundle_fingerprint(run->front.bundle, digest, err))
+    if (given != NULL)
+        memcpy(digest, given, sizeof(digest));
+    else if (!pin_bundle_fingerprint(run->front.bundle, digest, err))
         return false;
     pin_run_secrets_fingerprint(&run->secrets, digest);
     (void)pin_digest_print(run->fingerprint, digest);
@@ -227,7 +230,7 @@ bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settin
     run->receipt.file = settings->receipt;
     struct pin_error missing_secret = {0};
     bool have_secrets = pin_run_secrets_find(&run->secrets, &run->front, &missing_secret);
-    bool ok = name_run(run, named, err) && pin_run_receipt_prepare(&run->receipt, err) &&
+    bool ok = name_run(run, named, settings->digest, err) && pin_run_receipt_prepare(&run->receipt, err) &&
               pin_run_audit_start(&run->audit, bundle, run->name, run->fingerprint, run->secrets.mask,
                                   settings->audit_sync, err) &&
               pin_run_audit_secrets(&run->audit, &run->secrets.found, err);

@@ -46,7 +46,8 @@ struct pin_one_shot_settings {
     enum pin_output output;
     int input; /* what the command reads; borrowed; -1: nothing */
     bool tty;
-    bool fingerprint; /* the result has one */
+    bool fingerprint;      /* the result has one */
+    const uint8_t *digest; /* what the fingerprint is made of, before secrets; NULL: the bundle's own */
     bool audit_sync;
     const char *receipt; /* the file that gets one; NULL: none */
     enum pin_io io;
