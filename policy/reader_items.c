@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "policy/checks.h"
 #include "policy/egress_rule.h"
-#include "policy/host_name.h"
+#include "policy/host_grant.h"
 #include "policy/reader.h"
 #include "policy/words.h"
 
@@ -175,7 +175,9 @@ static bool read_ports(struct pin_reader *reader, const struct pin_json *node, s
     return good;
 }
 
-static bool read_host(struct pin_reader *reader, const struct pin_json *node, struct pin_egress_rule *rule) {
+/* A refusal may name whom it likes, and a site's file is a ceiling. */
+static bool read_host(struct pin_reader *reader, const struct pin_json *node, bool deny,
+                      struct pin_egress_rule *rule) {
     char canonical[PIN_HOST_MAX + 2];
     struct pin_error err = {0};
     const char *text = pin_reader_string(reader, node);
@@ -183,7 +185,7 @@ static bool read_host(struct pin_reader *reader, const struct pin_json *node, st
         return false;
     if (reader->site && strcmp(text, "*") == 0)
         memcpy(canonical, "*", 2);
-    else if (!pin_host_pattern(text, canonical, &err))
+    else if (!(deny || reader->site ? pin_host_pattern : pin_host_grant)(text, canonical, &err))
         return fault_from(reader, node, &err);
     rule->host = pin_arena_strdup(&reader->policy->arena, canonical);
     return true;
@@ -202,16 +204,16 @@ static struct pin_port_range *all_ports(struct pin_reader *reader) {
     return pin_arena_memdup(&reader->policy->arena, &all, sizeof(all));
 }
 
-/* A rule's destination and ports; `ports` may be NULL, for all of them. */
+/* A rule's destination and ports; `ports` may be NULL, for all of them, in a refusal. */
 static bool read_destination(struct pin_reader *reader, const struct pin_json *node,
                              const struct pin_json *host, const struct pin_json *cidr,
-                             const struct pin_json *ports, struct pin_egress_rule *rule) {
+                             const struct pin_json *ports, bool deny, struct pin_egress_rule *rule) {
     if ((host == NULL) == (cidr == NULL)) {
         pin_json_fault(reader->source, node, reader->found, NULL,
                        "a destination is named by either 'host' or 'cidr'");
         return false;
     }
-    bool good = host != NULL ? read_host(reader, host, rule) : read_cidr(reader, cidr, rule);
+    bool good = host != NULL ? read_host(reader, host, deny, rule) : read_cidr(reader, cidr, rule);
     rule->place = pin_json_place(reader->source, node);
     if (ports != NULL)
         return read_ports(reader, ports, rule) && good;
@@ -231,7 +233,7 @@ bool pin_reader_egress(struct pin_reader *reader, const struct pin_json *node,
         return false;
     if (member[PORTS] == NULL)
         return missing(reader, node, "ports");
-    bool good = read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], rule);
+    bool good = read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], false, rule);
     int protocol = member[PROTOCOL] == NULL
                        ? PIN_PROTOCOL_TCP
                        : pin_reader_word(reader, member[PROTOCOL], pin_protocol_words, PIN_PROTOCOL_COUNT);
@@ -247,7 +249,7 @@ bool pin_reader_deny(struct pin_reader *reader, const struct pin_json *node, con
     static const char *const keys[COUNT] = {"host", "cidr", "ports"};
     const struct pin_json *member[COUNT];
     return pin_reader_members(reader, node, keys, COUNT, member) &&
-           read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], item);
+           read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], true, item);
 }
 
 /* --- syscalls.allow, syscalls.deny --- */

@@ -1,8 +1,7 @@
 /* lint.h: what a policy's author should look at again.
  *
  * Each rule has an id that never changes its meaning, a severity, a reason and a remedy; each fault has a
- * place. A rule that is retired leaves its id unused. Pure, but for the public suffix list of this host
- * (libpsl). Reference: docs/auditor.md "Lint".
+ * place. A rule that is retired leaves its id unused. Pure. Reference: docs/auditor.md "Lint".
  */
 #pragma once
 

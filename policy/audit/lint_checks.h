@@ -6,7 +6,6 @@
 /* The order of pin_lint_rules. */
 enum pin_lint_id {
     PIN_LINT_SECRET_HOSTS,
-    PIN_LINT_PUBLIC_SUFFIX,
     PIN_LINT_WRITE_PARENT,
     PIN_LINT_WALL_SYSCALL,
     PIN_LINT_SHADOWED,

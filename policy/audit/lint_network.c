@@ -2,8 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <libpsl.h>
-
 #include "base/names.h"
 #include "policy/address_class.h"
 #include "policy/audit/lint_checks.h"
@@ -23,22 +21,11 @@ static const char *text_of(const struct pin_lint_check *check, const struct pin_
 
 /* --- names --- */
 
-static void check_wildcard(const struct pin_lint_check *check, size_t index, const psl_ctx_t *suffixes) {
+static void check_host(const struct pin_lint_check *check, size_t index) {
     const struct pin_egress_rule *rule = &check->policy->network.egress[index];
-    const char *pointer = pin_lint_item(check, PIN_FIELD_EGRESS, index);
-    if (rule->host == NULL)
-        return;
-    if (strcmp(rule->host, PIN_HOST_INTERNAL) == 0)
-        pin_lint_add(check, PIN_LINT_HOST_INTERNAL, pointer, &rule->place,
-                     "'%s' opens a service of the host itself", text_of(check, rule));
-    if (rule->host[0] != '*')
-        return;
-    const char *under = rule->host[1] == '.' ? rule->host + 2 : "";
-    bool public = *under == '\0' || (suffixes != NULL ? psl_is_public_suffix(suffixes, under) != 0
-                                                      : strchr(under, '.') == NULL);
-    if (public)
-        pin_lint_add(check, PIN_LINT_PUBLIC_SUFFIX, pointer, &rule->place,
-                     "'%s' is a wildcard over a public suffix", text_of(check, rule));
+    if (rule->host != NULL && strcmp(rule->host, PIN_HOST_INTERNAL) == 0)
+        pin_lint_add(check, PIN_LINT_HOST_INTERNAL, pin_lint_item(check, PIN_FIELD_EGRESS, index),
+                     &rule->place, "'%s' opens a service of the host itself", text_of(check, rule));
 }
 
 /* --- addresses --- */
@@ -185,9 +172,8 @@ static bool records(const struct pin_policy *policy, const char *what) {
 
 void pin_lint_check_network(const struct pin_lint_check *check) {
     const struct pin_policy *policy = check->policy;
-    const psl_ctx_t *suffixes = psl_builtin(); /* lives as long as the program */
     for (size_t i = 0; i < policy->network.egress_count; i++) {
-        check_wildcard(check, i, suffixes);
+        check_host(check, i);
         check_breadth(check, i);
         check_special(check, i);
         check_ports(check, i);

@@ -7,7 +7,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "policy/egress_rule.h"
-#include "policy/host_name.h"
+#include "policy/host_grant.h"
 
 #define FAULT(reader, node, hint, ...)                                                                       \
     pin_json_fault(&(reader)->source, node, (reader)->found, hint, __VA_ARGS__)
@@ -185,7 +185,10 @@ const struct pin_bundle_codec pin_codec_rdma = {read_rdma, write_rdma};
 
 /* pinfold.egress: a destination is a host name or an address range, ports are "443" or "8000-8100". */
 
-static void read_destination(struct pin_bundle_reader *reader, const struct pin_json *node, void *base) {
+typedef bool read_pattern(const char *text, char to[PIN_HOST_MAX + 2], struct pin_error *err);
+
+static void read_target(struct pin_bundle_reader *reader, const struct pin_json *node, read_pattern *pattern,
+                        void *base) {
     struct pin_egress_rule *rule = base;
     struct pin_error err = {0};
     char host[PIN_HOST_MAX + 2];
@@ -195,11 +198,19 @@ static void read_destination(struct pin_bundle_reader *reader, const struct pin_
     if (strchr(text, '/') != NULL || strchr(text, ':') != NULL) {
         if (!pin_cidr_parse(text, rule->address, &rule->prefix, &err))
             FAULT(reader, node, err.hint, "%s", err.message);
-    } else if (pin_host_pattern(text, host, &err)) {
+    } else if (pattern(text, host, &err)) {
         rule->host = pin_arena_strdup(reader->arena, host);
     } else {
         FAULT(reader, node, err.hint, "%s", err.message);
     }
+}
+
+static void read_destination(struct pin_bundle_reader *reader, const struct pin_json *node, void *base) {
+    read_target(reader, node, pin_host_grant, base);
+}
+
+static void read_denied(struct pin_bundle_reader *reader, const struct pin_json *node, void *base) {
+    read_target(reader, node, pin_host_pattern, base);
 }
 
 static bool write_destination(struct pin_json_text *text, const void *base) {
@@ -211,6 +222,7 @@ static bool write_destination(struct pin_json_text *text, const void *base) {
 }
 
 const struct pin_bundle_codec pin_codec_destination = {read_destination, write_destination};
+const struct pin_bundle_codec pin_codec_denied = {read_denied, write_destination};
 
 static void read_ports(struct pin_bundle_reader *reader, const struct pin_json *node, void *base) {
     struct pin_egress_rule *rule = base;

@@ -72,6 +72,14 @@ static const struct pin_bundle_row egress_rows[] = {
 };
 static const struct pin_bundle_table egress_fields = PIN_TABLE(egress_rows);
 
+static const struct pin_bundle_row deny_rows[] = {
+    PIN_ROW("to", CODEC, .codec = &pin_codec_denied, .required = true),
+    PIN_ROW("ports", CODEC, .codec = &pin_codec_ports, .required = true),
+    PIN_ROW("protocol", CHOICE, PIN_AT(struct pin_egress_rule, protocol), .name = protocol_name,
+            .names = PIN_PROTOCOL_COUNT),
+};
+static const struct pin_bundle_table deny_fields = PIN_TABLE(deny_rows);
+
 static const struct pin_bundle_row overlay_rows[] = {
     PIN_ROW("size", LIMIT, PIN_AT(EXT, root_overlay.size_bytes)),
 };
@@ -87,7 +95,7 @@ static const struct pin_bundle_row ext_rows[] = {
     PIN_ROW("egress", LIST, PIN_AT(EXT, egress), PIN_N(EXT, egress_count),
             .size = sizeof(struct pin_egress_rule), .table = &egress_fields),
     PIN_ROW("egressDeny", LIST, PIN_AT(EXT, egress_deny), PIN_N(EXT, egress_deny_count),
-            .size = sizeof(struct pin_egress_rule), .table = &egress_fields),
+            .size = sizeof(struct pin_egress_rule), .table = &deny_fields),
     PIN_ROW("secrets", TEXTS, PIN_AT(EXT, secrets), PIN_N(EXT, secret_count)),
     PIN_ROW("labels", PAIRS, PIN_AT(EXT, labels), PIN_N(EXT, label_count)),
     PIN_ROW("rootOverlay", OBJECT, PIN_HAS(EXT, root_overlay.enabled), .table = &overlay_fields),

@@ -124,12 +124,12 @@ def test_the_default_policy_has_nothing_to_fail_on():
 
 
 def test_lint_fails_by_severity(tmp_path):
-    bad = write(tmp_path / "bad.json", {**WEB, "network": {"egress": [{"host": "*.com", "ports": [443]}]}})
+    bad = write(tmp_path / "bad.json", {**WEB, "network": {"egress": [{"cidr": "0.0.0.0/0", "ports": [443]}]}})
     assert policy("lint", bad).returncode == 1
     assert policy("lint", "--fail-on", "never", bad).returncode == 0
-    assert policy("lint", "--fail-on", "error", "--ignore", "PF002", bad).returncode == 0
+    assert policy("lint", "--fail-on", "error", "--ignore", "PF008", bad).returncode == 0
     found = {finding["id"]: finding for finding in answer("lint", "--json", bad, code=1)["findings"]}
-    assert found["PF002"]["place"]["line"] == 1 and found["PF002"]["pointer"] == "/network/egress/0"
+    assert found["PF008"]["place"]["line"] == 1 and found["PF008"]["pointer"] == "/network/egress/0"
 
 
 def test_sarif_has_the_form_that_its_readers_need(web):

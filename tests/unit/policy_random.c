@@ -60,7 +60,7 @@ static void open_object(struct text *text, const char *key) {
 }
 
 static const char *const hosts[] = {"a.x.com", "*.x.com", "*.a.x.com", "b.a.x.com",
-                                    "x.com",   "b.org",   "*.org"};
+                                    "x.com",   "b.org",   "*.b.org"};
 static const char *const ranges[] = {"10.0.0.0/8",    "10.1.0.0/16", "10.1.2.3",   "0.0.0.0/0",
                                      "2001:db8::/32", "::/0",        "127.0.0.0/8"};
 static const char *const ports[] = {"443",         "80",      "\"1-100\"",  "\"50-500\"",

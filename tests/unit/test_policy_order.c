@@ -217,7 +217,7 @@ static bool reaches(const struct pin_egress_rule *rules, size_t count, const cha
 static bool some_probe_escapes(const struct pin_policy *inner, const struct pin_policy *outer,
                                bool *by_name) {
     static const char *const names[] = {"a.x.com", "b.a.x.com", "q.a.x.com", "q.x.com",
-                                        "x.com",   "b.org",     "q.org"};
+                                        "x.com",   "b.org",     "q.b.org"};
     static const char *const addresses[] = {"10.1.2.3",  "10.1.9.9",    "10.9.9.9", "9.9.9.9",
                                             "127.0.0.1", "2001:db8::1", "2002::1"};
     static const uint16_t probe_ports[] = {1, 49, 50, 80, 100, 101, 442, 443, 444, 500, 501, 65535};

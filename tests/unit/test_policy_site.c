@@ -72,7 +72,7 @@ static void what_the_site_limits_is_a_ceiling(void **state) {
         {"\"privileged\": true",                                                         "/privileged"      },
         {"\"secrets\": [\"ANY\"]",                                                       NULL               },
         {"\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [443]}]}",           NULL               },
-        {"\"network\": {\"egress\": [{\"host\": \"*.b\", \"ports\": [443, 80]}]}",       "/network/egress/0"},
+        {"\"network\": {\"egress\": [{\"host\": \"*.a.b\", \"ports\": [443, 80]}]}",       "/network/egress/0"},
         {"\"network\": {\"egress\": [{\"cidr\": \"10.0.0.0/8\", \"ports\": [443]}]}",    "/network/egress/0"},
         {"\"filesystem\": {\"mounts\": [{\"source\": \"/srv/a\", \"target\": \"/a\"}]}", NULL               },
         {"\"filesystem\": {\"mounts\": [{\"source\": \"/etc\", \"target\": \"/a\"}]}",

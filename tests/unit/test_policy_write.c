@@ -23,8 +23,8 @@ static void order_spelling_and_repetition_are_no_difference(void **state) {
         {"\"environment\": {\"refuse\": [\"*\", \"LD_*\"]}",         "\"environment\": {\"refuse\": [\"*\"]}"                                },
         {"\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [1]}, {\"host\": \"A.B.\", \"ports\": "
          "[2]}]}",                                          "\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [\"1-2\"]}]}"},
-        {"\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [1, 2]}, {\"host\": \"*.b\", \"ports\": "
-         "[2]}]}",                                          "\"network\": {\"egress\": [{\"host\": \"*.b\", \"ports\": [2]}, {\"host\": \"a.b\", \"ports\": "
+        {"\"network\": {\"egress\": [{\"host\": \"x.a.b\", \"ports\": [1, 2]}, {\"host\": \"*.a.b\", \"ports\": "
+         "[2]}]}",                                          "\"network\": {\"egress\": [{\"host\": \"*.a.b\", \"ports\": [2]}, {\"host\": \"x.a.b\", \"ports\": "
          "[1]}]}"                                                                                                 },
         {"\"syscalls\": {\"deny\": [\"read\", {\"name\": \"read\", \"args\": [{\"index\": 0, \"op\": \"eq\", "
          "\"value\": 0}]}]}",                               "\"syscalls\": {\"deny\": [\"read\"]}"                                  },

@@ -17,6 +17,7 @@ REASONS = {
     "integer": "to a schema 1.0 and 1e3 are integers; the reader wants them written as such",
     "address": "whether the bits after a prefix are zero, and how IPv6 is spelt, is beyond a pattern",
     "ports": "whether a range of ports runs upwards and ends by 65535 is beyond a pattern",
+    "suffix": "which names are public suffixes is in a list of its own",
     "calls": "the reader knows the names of the calls and groups, and those that no policy may allow",
     "merge": "what can be removed depends on what is extended",
     "extends": "whether a policy that is extended exists, or loops, is not in the file",
@@ -62,6 +63,7 @@ DENY = "/network/deny"
 HOSTS_GOOD = ["example.com", "EXAMPLE.com", "example.com.", "*.example.com", "a", "localhost", "xn--bcher-kva.de",
               "_srv._tcp.example.com", "a-b.c-d", "1.example.com", "3com.com", "x" * 63 + ".com", "0xg", "1x",
               ".".join(["a" * 63] * 3 + ["b" * 61]), "*." + ".".join(["a" * 63] * 3 + ["b" * 61]) + "."]
+SUFFIXES = ["com", "co.uk", "CO.UK", "github.io", "s3.amazonaws.com", "nosuchtld", "xn--p1ai"]
 HOSTS_BAD = ["", "*", "*.", ".", "..", ".a", "a..b", "a.b..", "*a.b", "a.*", "a.*.b", "*.*.a", "-a.b", "a-.b",
              "1.2.3.4", "127.1", "2130706433", "0x7f000001", "a.0x1f", "a.1", "*.1", "10.", "0x", "::1", "[::1]",
              "a:443", "http://a.b", "a/b", "a b", " a", "a ", "a\n", "a\t", "büch.de", "a.b%2e", "x" * 64 + ".com",
@@ -192,6 +194,8 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
     yield from good(EGRESS, [[{"cidr": cidr, "ports": [443]}] for cidr in CIDRS_GOOD])
     yield from bad(EGRESS, [[{"cidr": cidr, "ports": [443]}] for cidr in CIDRS_BAD])
     yield from bad(EGRESS, [[{"cidr": cidr, "ports": [443]}] for cidr in CIDRS_ADDRESS], "address")
+    yield from bad(EGRESS, [[{"host": f"*.{name}", "ports": [443]}] for name in SUFFIXES], "suffix")
+    yield from good(DENY, [[{"host": f"*.{name}"}] for name in SUFFIXES])
     yield from good(EGRESS, [[{"host": "a.b", "ports": ports}] for ports in PORTS_GOOD])
     yield from bad(EGRESS, [[{"host": "a.b", "ports": ports}] for ports in PORTS_BAD])
     yield from bad(EGRESS, [[{"host": "a.b", "ports": ports}] for ports in PORTS_RANGE], "ports")
