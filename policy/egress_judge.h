@@ -17,6 +17,7 @@
 struct pin_egress_rules {
     const struct pin_egress_rule *allow, *deny;
     size_t allow_count, deny_count;
+    const char *place; /* of the list, as text, for what no rule names; NULL: not known */
 };
 
 struct pin_destination {

@@ -171,6 +171,8 @@ struct pin_bundle_ext {
     size_t layer_count;
     const char **record; /* what the audit log keeps: policy.audit.record */
     size_t record_count;
+    struct pin_pair *places; /* "/resources/memory", "file:line:column": see bundle_places.h */
+    size_t place_count;
     uint32_t ids;      /* policy.identity.ids */
     uint32_t optional; /* set of 1u << enum pin_protection */
 };

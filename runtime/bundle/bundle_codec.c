@@ -2,12 +2,14 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/names.h"
 #include "base/text.h"
 #include "policy/egress_rule.h"
 #include "policy/host_grant.h"
+#include "policy/policy_write.h"
 
 #define FAULT(reader, node, hint, ...)                                                                       \
     pin_json_fault(&(reader)->source, node, (reader)->found, hint, __VA_ARGS__)
@@ -257,3 +259,44 @@ static bool write_ports(struct pin_json_text *text, const void *base) {
 }
 
 const struct pin_bundle_codec pin_codec_ports = {read_ports, write_ports};
+
+/* The place of a rule: "file:line:column", or a word where there is no line. */
+
+static bool take_number(char *text, uint32_t *value) {
+    char *colon = strrchr(text, ':'), *end;
+    if (colon == NULL || colon[1] < '0' || colon[1] > '9')
+        return false;
+    unsigned long read = strtoul(colon + 1, &end, 10);
+    if (*end != '\0' || read == 0 || read > UINT32_MAX)
+        return false;
+    *value = (uint32_t)read;
+    *colon = '\0';
+    return true;
+}
+
+static void read_place(struct pin_bundle_reader *reader, const struct pin_json *node, void *base) {
+    struct pin_egress_rule *rule = base;
+    const char *text = pin_bundle_read_text(reader, node);
+    if (text == NULL)
+        return;
+    if (strlen(text) >= PIN_PLACE_TEXT) {
+        FAULT(reader, node, NULL, "a place has at most %d bytes", PIN_PLACE_TEXT - 1);
+        return;
+    }
+    char *file = pin_arena_strdup(reader->arena, text);
+    struct pin_place place = {.file = file};
+    if (!take_number(file, &place.column) || !take_number(file, &place.line))
+        place = (struct pin_place){.file = text};
+    rule->place = place;
+}
+
+static bool write_place(struct pin_json_text *text, const void *base) {
+    const struct pin_egress_rule *rule = base;
+    char place[PIN_PLACE_TEXT];
+    if (rule->place.file == NULL)
+        return false;
+    pin_json_text_string(text, pin_place_print(place, &rule->place));
+    return true;
+}
+
+const struct pin_bundle_codec pin_codec_place = {read_place, write_place};

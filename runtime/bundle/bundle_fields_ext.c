@@ -69,6 +69,7 @@ static const struct pin_bundle_row egress_rows[] = {
     PIN_ROW("ports", CODEC, .codec = &pin_codec_ports, .required = true),
     PIN_ROW("protocol", CHOICE, PIN_AT(struct pin_egress_rule, protocol), .name = protocol_name,
             .names = PIN_PROTOCOL_COUNT),
+    PIN_ROW("place", CODEC, .codec = &pin_codec_place),
 };
 static const struct pin_bundle_table egress_fields = PIN_TABLE(egress_rows);
 
@@ -101,6 +102,7 @@ static const struct pin_bundle_row ext_rows[] = {
     PIN_ROW("rootOverlay", OBJECT, PIN_HAS(EXT, root_overlay.enabled), .table = &overlay_fields),
     PIN_ROW("layers", TEXTS, PIN_AT(EXT, layers), PIN_N(EXT, layer_count)),
     PIN_ROW("record", TEXTS, PIN_AT(EXT, record), PIN_N(EXT, record_count)),
+    PIN_ROW("places", PAIRS, PIN_AT(EXT, places), PIN_N(EXT, place_count)),
     PIN_ROW("ids", NUMBER, PIN_U32(EXT, ids)),
     PIN_ROW("optional", SET, PIN_AT(EXT, optional), .size = 4, .name = protection_name,
             .names = PIN_PROTECT_COUNT),

@@ -38,6 +38,23 @@ static void forget_command(struct pin_bundle *copy) {
     copy->process.console_rows = copy->process.console_columns = 0;
 }
 
+/* Where a rule stands in its file says nothing about what it grants. */
+static struct pin_egress_rule *without_places(struct pin_arena *arena, const struct pin_egress_rule *rules,
+                                              size_t count) {
+    struct pin_egress_rule *copy = pin_arena_array(arena, count, sizeof(*copy));
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = rules[i];
+        copy[i].place = (struct pin_place){0};
+    }
+    return copy;
+}
+
+static void forget_places(struct pin_arena *arena, struct pin_bundle *copy) {
+    copy->ext.egress = without_places(arena, copy->ext.egress, copy->ext.egress_count);
+    copy->ext.egress_deny = without_places(arena, copy->ext.egress_deny, copy->ext.egress_deny_count);
+    copy->ext.place_count = 0;
+}
+
 static bool has_policy(const struct pin_bundle *bundle) {
     static const uint8_t none[PIN_SHA256_SIZE];
     return memcmp(bundle->ext.policy_digest, none, sizeof(none)) != 0;
@@ -50,6 +67,7 @@ bool pin_bundle_fingerprint(const struct pin_bundle *bundle, uint8_t digest[PIN_
     size_t size;
     digest_environment(&arena, &copy);
     forget_command(&copy);
+    forget_places(&arena, &copy);
     if (has_policy(bundle)) /* its digest and this program's version say what the filter is */
         copy.seccomp = (struct pin_filter){0};
     PIN_FREE char *text = pin_bundle_print(&copy, false, &size, err);

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "policy/checks.h"
 #include "policy/egress_rule.h"
+#include "runtime/bundle/bundle_places.h"
 #include "runtime/bundle/resolve.h"
 
 static bool has_rlimit(const struct pin_bundle *bundle, const char *type) {
@@ -178,7 +179,8 @@ static void copy_rule(struct pin_bundle *bundle, struct pin_egress_rule *rule,
     *rule = *from;
     rule->host = rule->host == NULL ? NULL : pin_arena_strdup(&bundle->arena, rule->host);
     rule->ports = pin_arena_memdup(&bundle->arena, rule->ports, rule->port_count * sizeof(*rule->ports));
-    rule->place = (struct pin_place){0}; /* it points into the policy */
+    if (rule->place.file != NULL)
+        rule->place.file = pin_arena_strdup(&bundle->arena, rule->place.file);
 }
 
 static void copy_egress(struct pin_bundle *bundle, const struct pin_policy *policy) {
@@ -221,4 +223,5 @@ void pin_fill_grants(struct pin_bundle *bundle, const struct pin_policy *policy)
     if (ext->ids == 0)
         ext->ids = policy->identity.ids;
     ext->optional = policy->optional;
+    pin_fill_places(bundle, policy);
 }

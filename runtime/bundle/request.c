@@ -79,6 +79,8 @@ static bool amount_is_granted(const struct amount *amount, const struct pin_poli
     return false;
 }
 
+static const struct pin_place by_request = {.file = "command line"};
+
 static void narrow_amounts(struct pin_policy *asked, const struct pin_policy *ceiling,
                            const struct pin_request *request, struct pin_findings *found) {
     const struct pin_policy *c = ceiling;
@@ -98,6 +100,18 @@ static void narrow_amounts(struct pin_policy *asked, const struct pin_policy *ce
         asked->resources.pids = r->pids;
     if (r->has_wall_time && amount_is_granted(&wall_time, ceiling, found))
         asked->resources.wall_time_ns = r->wall_time_ns;
+    const struct {
+        bool given;
+        enum pin_field field;
+    } rows[] = {
+        {r->has_memory,    PIN_FIELD_MEMORY   },
+        {r->has_cpus,      PIN_FIELD_CPUS     },
+        {r->has_pids,      PIN_FIELD_PIDS     },
+        {r->has_wall_time, PIN_FIELD_WALL_TIME},
+    };
+    for (size_t i = 0; i < PIN_COUNT(rows); i++)
+        if (rows[i].given)
+            asked->places[rows[i].field] = by_request;
 }
 
 static const char *const access_words[] = {
@@ -368,7 +382,7 @@ static void narrow_secrets(struct pin_policy *asked, const struct pin_policy *ce
     for (size_t i = 0; i < request->secret_count; i++)
         asked->secrets.items[i] = (struct pin_string){
             pin_arena_strndup(&asked->arena, request->secrets[i], strcspn(request->secrets[i], ":")),
-            {.file = "command line"}};
+            by_request};
     pin_request_check_secrets(ceiling, request->secrets, request->secret_count, found);
 }
 
@@ -382,12 +396,13 @@ static void narrow_egress(struct pin_policy *asked, const struct pin_request *re
     for (size_t i = 0; i < request->egress_count; i++) {
         struct pin_error err = {0};
         if (pin_egress_parse(request->egress[i], &asked->arena, &rules[count], &err))
-            rules[count++].place = (struct pin_place){.file = "command line"};
+            rules[count++].place = by_request;
         else
             (void)pin_find(found, err.kind, "--egress", err.hint, "%s", err.message);
     }
     asked->network.egress = rules;
     asked->network.egress_count = count;
+    asked->places[PIN_FIELD_EGRESS] = by_request;
 }
 
 struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const struct pin_request *request,

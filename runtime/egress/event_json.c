@@ -3,6 +3,7 @@
 #include <jansson.h>
 
 #include "policy/egress_rule.h"
+#include "policy/policy_write.h"
 #include "runtime/egress/session.h"
 
 static const struct pin_egress_rule *find_rule(const struct pin_egress_rules *rules, int number) {
@@ -37,6 +38,16 @@ static void add_totals(json_t *object, const struct pin_egress_event *event) {
     set(object, "duration_ms", json_integer((json_int_t)(event->duration_ns / 1000000)));
 }
 
+/* The line that decided: of the rule, or of the list that has none for it. */
+static void add_place(json_t *object, const struct pin_egress_event *event,
+                      const struct pin_egress_rule *rule, const struct pin_egress_rules *rules) {
+    char place[PIN_PLACE_TEXT];
+    if (rule != NULL && rule->place.file != NULL)
+        set(object, "place", json_string(pin_place_print(place, &rule->place)));
+    else if (event->kind == PIN_EGRESS_EVENT_REFUSE && rule == NULL && rules->place != NULL)
+        set(object, "place", json_string(rules->place));
+}
+
 json_t *pin_egress_event_json(const struct pin_egress_event *event, const struct pin_egress_rules *rules) {
     char text[512];
     enum pin_egress_event_kind kind = (enum pin_egress_event_kind)event->kind;
@@ -48,6 +59,7 @@ json_t *pin_egress_event_json(const struct pin_egress_event *event, const struct
     add_destination(object, event);
     if (rule != NULL)
         set(object, "rule", json_string(pin_egress_print(text, sizeof(text), rule)));
+    add_place(object, event, rule, rules);
     if (event->os_errno != 0 && kind == PIN_EGRESS_EVENT_FAIL)
         set(object, "error", json_string(strerrorname_np(event->os_errno)));
     if (kind == PIN_EGRESS_EVENT_CLOSE)

@@ -80,6 +80,7 @@ struct pin_result {
     size_t missing_count;
     json_t *labels;  /* object; NULL: {} */
     json_t *changes; /* of a copy-on-write workspace; NULL: the key is left out */
+    json_t *denials; /* what was denied, each with its verdict; NULL: the key is left out */
 };
 
 void pin_result_free(struct pin_result *result);

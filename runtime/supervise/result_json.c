@@ -180,6 +180,8 @@ static json_t *to_json(const struct pin_result *result, bool with_streams) {
                               result->labels != NULL ? json_incref(result->labels) : json_object());
     if (result->changes != NULL)
         (void)json_object_set(object, "changes", result->changes);
+    if (result->denials != NULL)
+        (void)json_object_set(object, "denials", result->denials);
     if (pin_is_set(&result->error))
         (void)json_object_set_new(object, "error", error_fields(&result->error));
     return object;

@@ -117,7 +117,7 @@ static bool read_arguments(struct harness *harness, int argc, char **argv, struc
         if (!add_rule(harness, harness->allow, &allowed, argv[optind], err))
             return false;
     harness->command = argv + optind + (separated ? 0 : 1);
-    harness->rules = (struct pin_egress_rules){harness->allow, harness->deny, allowed, denied};
+    harness->rules = (struct pin_egress_rules){harness->allow, harness->deny, allowed, denied, NULL};
     if (optind >= argc || *harness->command == NULL)
         return pin_fail(err, PIN_ERROR_USAGE, "no command");
     return true;

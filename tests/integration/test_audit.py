@@ -78,7 +78,8 @@ def test_a_refusal_is_recorded_with_every_finding(log):
 def test_a_limit_that_is_hit_is_recorded(log):
     assert log.run("sleep", "60", options=["--timeout", "100ms"]).returncode == 124
     assert log.events() == ["start", "limit", "end"]
-    assert log.records()[1]["data"] == {"limit": "time"}
+    assert log.records()[1]["data"] == {"limit": "time", "pointer": "/resources/wall_time", "place": "command line",
+                                        "value": "100ms", "mend": {"resources": {"wall_time": "200ms"}}}
 
 
 def test_a_run_that_is_killed_leaves_its_start(log):

@@ -1,6 +1,8 @@
 /* What is written can be read again and is the same; what differs in a sandbox differs in its fingerprint. */
 #include "bundle_fixture.h"
 
+#include "runtime/bundle/bundle_places.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -186,6 +188,27 @@ static void what_makes_a_sandbox_is_in_its_fingerprint(void **state) {
     pin_policy_free(policy);
 }
 
+static void where_a_rule_stands_is_in_no_fingerprint(void **state) {
+    (void)state;
+    static const char rule[] = "\"network\": {\"egress\": [{\"host\": \"api.test\", \"ports\": [443]}]}";
+    char moved[sizeof(rule) + 8];
+    (void)snprintf(moved, sizeof(moved), "\n\n   %s", rule);
+    const struct pin_request request = plain_request();
+    struct pin_policy *here = body(rule), *there = body(moved);
+    struct pin_bundle *first = resolved(here, &request), *second = resolved(there, &request);
+    uint8_t a[PIN_SHA256_SIZE], b[PIN_SHA256_SIZE];
+    assert_int_not_equal(first->ext.egress[0].place.line, second->ext.egress[0].place.line);
+    assert_string_not_equal(pin_bundle_place(&first->ext, PIN_FIELD_EGRESS),
+                            pin_bundle_place(&second->ext, PIN_FIELD_EGRESS));
+    fingerprint(here, &request, a);
+    fingerprint(there, &request, b);
+    assert_memory_equal(a, b, sizeof(a));
+    pin_bundle_free(first);
+    pin_bundle_free(second);
+    pin_policy_free(here);
+    pin_policy_free(there);
+}
+
 static char *read_text(int directory, const char *path) {
     struct pin_error err = {0};
     size_t size;
@@ -256,6 +279,7 @@ int main(void) {
         cmocka_unit_test(what_was_exported_is_admitted_unchanged),
         cmocka_unit_test(what_is_no_utf8_can_not_be_written),
         cmocka_unit_test(what_makes_a_sandbox_is_in_its_fingerprint),
+        cmocka_unit_test(where_a_rule_stands_is_in_no_fingerprint),
         cmocka_unit_test(an_export_can_be_read_by_a_stranger),
         cmocka_unit_test(a_directory_without_a_bundle_says_so),
     };

@@ -366,7 +366,7 @@ static void rules_survive_their_way_to_the_broker(void **state) {
         {.address = {[10] = 0xff, [11] = 0xff, 10}, .prefix = 104,  .ports = ports,  .port_count = 1             },
     };
     const struct pin_egress_rule deny[] = {{.host = "bad.example.com"}};
-    struct pin_egress_rules rules = {allow, deny, 2, 1}, read;
+    struct pin_egress_rules rules = {allow, deny, 2, 1, NULL}, read;
     struct pin_egress_limits limits = pin_egress_default_limits(), read_limits;
     struct pin_error err = {.kind = PIN_ERROR_NONE};
     PIN_ARENA struct pin_arena arena = {.block = NULL};

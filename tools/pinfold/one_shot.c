@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "runtime/bundle/bundle_places.h"
 #include "runtime/bundle/bundle_write.h"
 #include "tools/pinfold/lease.h"
 #include "tools/pinfold/workspace.h"
@@ -89,10 +90,11 @@ static bool next_egress(void *self, json_t **object) {
     struct pin_egress_event event;
     if (!pin_egress_session_next(&run->egress, &event))
         return false;
-    if (object == NULL && !run->audit.egress)
+    if (object == NULL && !run->audit.egress && event.kind != PIN_EGRESS_EVENT_REFUSE)
         return true;
     json_t *json = pin_egress_event_json(&event, &run->egress.rules);
     record_egress(run, json);
+    pin_run_denials_egress(&run->denials, json);
     if (object != NULL)
         *object = json;
     else
@@ -108,8 +110,8 @@ static void end_egress(void *self) {
 static bool start_egress(struct pin_one_shot *run, struct pin_egress_ops *ops, struct pin_error *err) {
     const struct pin_bundle_ext *ext = &run->front.bundle->ext;
     const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
-    struct pin_egress_rules rules = {ext->egress, ext->egress_deny, ext->egress_count,
-                                     ext->egress_deny_count};
+    struct pin_egress_rules rules = {ext->egress, ext->egress_deny, ext->egress_count, ext->egress_deny_count,
+                                     pin_bundle_place(ext, PIN_FIELD_EGRESS)};
     *ops = (struct pin_egress_ops){.self = run};
     if (!run->front.plan->egress)
         return true;
@@ -208,6 +210,7 @@ static void complete_result(struct pin_one_shot *run) {
     result->missing = run->missing;
     result->sandbox = run->name;
     result->fingerprint = run->fingerprint;
+    result->denials = pin_run_denials_finish(&run->denials, run->front.bundle, result);
     result->labels = json_object();
     for (size_t i = 0; i < ext->label_count; i++)
         json_object_set_new(result->labels, ext->labels[i].key, json_string(ext->labels[i].value));
@@ -253,6 +256,7 @@ bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settin
 void pin_one_shot_free(struct pin_one_shot *run) {
     pin_run_receipt_free(&run->receipt);
     pin_run_audit_close(&run->audit);
+    json_decref(run->denials.list);
     pin_result_free(&run->result);
     pin_front_free(&run->front);
 }

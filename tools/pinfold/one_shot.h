@@ -15,6 +15,7 @@
 #include "runtime/supervise/supervise.h"
 #include "tools/pinfold/front.h"
 #include "tools/pinfold/run_audit.h"
+#include "tools/pinfold/run_denials.h"
 #include "tools/pinfold/run_receipt.h"
 #include "tools/pinfold/run_secrets.h"
 
@@ -28,6 +29,7 @@ struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
     struct pin_result result;
     struct pin_run_secrets secrets;
     struct pin_run_audit audit; /* its `fault`, where one is set, is the caller's to report */
+    struct pin_run_denials denials;
     struct pin_run_receipt receipt;
     struct pin_error receipt_fault; /* the run has happened, and its receipt could not be written */
     struct pin_stream stream;

@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "tools/pinfold/run_denials.h"
 
 #define RESERVED_BYTES (UINT64_C(64) * 1024) /* for the records that end a run */
 
@@ -91,6 +92,7 @@ bool pin_run_audit_start(struct pin_run_audit *audit, const struct pin_bundle *b
     audit->lifecycle = lists(ext->record, ext->record_count, "lifecycle");
     audit->egress = lists(ext->record, ext->record_count, "egress");
     audit->sandbox = sandbox;
+    audit->bundle = bundle;
     audit->labels = labels_json(ext->labels, ext->label_count);
     audit->log.sync = sync;
     if (!pin_audit_open(&audit->log, true, err))
@@ -142,25 +144,19 @@ static json_t *fault_json(const struct pin_error *error) {
     set(object, "kind", json_string(pin_error_kind_name(error->kind)));
     set(object, "message", escaped(error->message, 1024));
     set(object, "pointer", escaped(error->pointer, 512));
+    if (error->hint[0] != '\0')
+        set(object, "hint", escaped(error->hint, 512));
     return object;
 }
 
 static bool write_limits(struct pin_run_audit *audit, const struct pin_result *result,
                          struct pin_error *err) {
-    const struct {
-        bool hit;
-        const char *name;
-    } limits[] = {
-        {result->status == PIN_STATUS_TIMEOUT,                         "time"  },
-        {result->status == PIN_STATUS_MEMORY,                          "memory"},
-        {result->out.truncated && result->status != PIN_STATUS_OUTPUT, "stdout"},
-        {result->err.truncated && result->status != PIN_STATUS_OUTPUT, "stderr"},
-        {result->status == PIN_STATUS_OUTPUT,                          "output"},
-    };
-    for (size_t i = 0; i < PIN_COUNT(limits); i++)
-        if (limits[i].hit && !write_event(audit, "limit", json_pack("{s:s}", "limit", limits[i].name), err))
-            return false;
-    return true;
+    json_t *limits = pin_run_limits_hit(audit->bundle, result), *limit;
+    size_t i;
+    bool ok = true;
+    json_array_foreach(limits, i, limit) ok = ok && write_event(audit, "limit", json_incref(limit), err);
+    json_decref(limits);
+    return ok;
 }
 
 static json_t *end_data(const struct pin_result *result, const struct pin_error *error) {

@@ -20,7 +20,8 @@
 struct pin_run_audit { /* PIN_RUN_AUDIT_NONE at first */
     struct pin_audit log;
     bool lifecycle, egress; /* what is recorded */
-    const char *sandbox;    /* borrowed */
+    const char *sandbox;    /* borrowed; so is the bundle */
+    const struct pin_bundle *bundle;
     json_t *labels;
     struct pin_audit_head end; /* after the last record that was written */
     struct pin_error fault;

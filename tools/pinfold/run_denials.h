@@ -1,0 +1,29 @@
+/* run_denials.h: what was denied while a run lasted, each with the verdict that `pinfold policy why` gives:
+ * what denied it, the line that says so, and the smallest edit that would allow it.
+ *
+ * For the audit log and the "denials" of a result: docs/results.md. Bounded: a loop inside fills no memory.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "runtime/bundle/bundle.h"
+#include "runtime/supervise/result.h"
+
+#define PIN_DENIALS_MAX 256
+
+struct pin_run_denials { /* zeroed at first */
+    json_t *list;        /* NULL: none yet */
+    uint64_t dropped;    /* for want of room */
+};
+
+/* An event of the broker's (runtime/egress/session.h): only refusals are kept. */
+void pin_run_denials_egress(struct pin_run_denials *denials, const json_t *event);
+
+/* The limits that the run has hit, as a list of objects, which the caller owns. The edit doubles the limit:
+ * how much would have been enough, nobody knows. */
+json_t *pin_run_limits_hit(const struct pin_bundle *bundle, const struct pin_result *result);
+
+/* The whole list with the limits; the caller owns it. NULL: nothing was denied. */
+json_t *pin_run_denials_finish(struct pin_run_denials *denials, const struct pin_bundle *bundle,
+                               const struct pin_result *result);
