@@ -156,7 +156,7 @@ static void finish(struct exec *exec) {
     json_t *result = exec->request.output == PIN_OUTPUT_CAPTURE ? pin_result_json(&exec->result)
                                                                 : pin_result_json_end(&exec->result);
     pin_verbs_wake(kept, exec->id, result);
-    if (exec->conn != NULL && !exec->request.detach)
+    if (exec->conn != NULL) /* a detached one that has started has nobody */
         pin_conn_send(exec->conn, json_pack("{s:I, s:I, s:O}", "id", (json_int_t)exec->request_id, "exec",
                                             (json_int_t)exec->id, "result", result));
     json_decref(result);

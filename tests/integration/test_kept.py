@@ -446,6 +446,12 @@ def test_descriptors_that_were_not_announced_are_refused(kept):
         assert reply(client)["event"] == "started" and reply(client)["result"]["exit_code"] == 0
 
 
+def test_a_detached_command_that_cannot_start_is_told(kept):
+    kept.up("work")
+    done = kept.exec("work", "no-such-program", options=["--detach"])
+    assert done.returncode == 127 and b"no-such-program" in done.stderr
+
+
 def lend(kept, name):
     """A connection that has become a descriptor, and its number."""
     client = kept.connect(name)

@@ -22,12 +22,15 @@
 #define HOLD_TRIES 500 /* of 2 ms */
 
 struct cp_options {
+    bool json;
     struct pin_number limit;
 };
 
 static const struct pin_option options[] = {
     {"limit", 0, PIN_OPTION_SIZE, offsetof(struct cp_options, limit), "N",
-     "copy at most so many bytes (4GiB)", NULL},
+     "copy at most so many bytes (4GiB)",                                                                       NULL},
+    {"json",  0, PIN_OPTION_FLAG, offsetof(struct cp_options, json),  NULL, "print a refusal as a JSON object",
+     NULL                                                                                                           },
 };
 
 struct side {
@@ -182,7 +185,7 @@ static int run_cp(const struct pin_invocation *invocation) {
     ok = ok && copy_frozen(&from, &to, values->limit.given ? values->limit.value : LIMIT_BYTES, &err);
     pin_close_fd(&from.fd);
     pin_close_fd(&to.fd);
-    return ok ? 0 : pin_report(&err, false);
+    return ok ? 0 : pin_report(&err, values->json);
 }
 
 const struct pin_verb pin_kept_verb_cp = {

@@ -246,7 +246,7 @@ static void say_why(const json_t *error) {
 static int conclude(const struct session *session, const json_t *message) {
     struct pin_error err = {0};
     const json_t *result = json_object_get(message, "result");
-    if (session->values->detach) {
+    if (session->values->detach && result == NULL) {
         (void)printf("%lld\n", (long long)session->exec);
         return 0;
     }

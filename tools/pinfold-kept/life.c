@@ -22,10 +22,18 @@ struct life_options {
 
 static const struct pin_option rm_options[] = {
     {"force", 'f', PIN_OPTION_FLAG, offsetof(struct life_options, force), NULL, "kill it first", NULL},
+    {"json",  0,   PIN_OPTION_FLAG, offsetof(struct life_options, json),  NULL,
+     "print a refusal as a JSON object",                                                         NULL},
 };
 static const struct pin_option stop_options[] = {
     {"grace", 0, PIN_OPTION_TIME, offsetof(struct life_options, grace), "T",
      "from TERM to KILL (the policy's)", NULL},
+    {"json",  0, PIN_OPTION_FLAG, offsetof(struct life_options, json),  NULL,
+     "print a refusal as a JSON object", NULL},
+};
+static const struct pin_option plain_options[] = {
+    {"json", 0, PIN_OPTION_FLAG, offsetof(struct life_options, json), NULL,
+     "print a refusal as a JSON object", NULL},
 };
 static const struct pin_option wait_options[] = {
     {"json", 0, PIN_OPTION_FLAG, offsetof(struct life_options, json), NULL, "print one JSON object", NULL},
@@ -64,7 +72,7 @@ static int call_all(const struct pin_invocation *invocation, const char *verb, b
             (void)json_object_set_new(request, "grace_ms",
                                       json_integer((json_int_t)(values->grace.value / PIN_NS_PER_MS)));
         if (!call(invocation->arguments[i], request, is_end, &err))
-            code = pin_report(&err, false);
+            code = pin_report(&err, values->json);
     }
     return code;
 }
@@ -100,11 +108,11 @@ static int run_rm(const struct pin_invocation *invocation) {
     int code = 0;
     PIN_CLOSE int state_dir = pin_state_open(&err);
     if (state_dir < 0)
-        return pin_report(&err, false);
+        return pin_report(&err, values->json);
     for (size_t i = 0; i < invocation->argument_count; i++) {
         struct pin_error found = {0};
         if (!remove_one(state_dir, invocation->arguments[i], values->force, &found))
-            code = pin_report(&found, false);
+            code = pin_report(&found, values->json);
     }
     return code;
 }
@@ -146,11 +154,14 @@ static int run_wait(const struct pin_invocation *invocation) {
                                                   .name_first = true,                                        \
                                                   __VA_ARGS__}
 
-LIFE_VERB(pause, "freeze all processes of a kept sandbox", "  pinfold pause work", .option_count = 0);
-LIFE_VERB(resume, "let a paused sandbox go on", "  pinfold resume work", .option_count = 0);
+LIFE_VERB(pause, "freeze all processes of a kept sandbox", "  pinfold pause work", .options = plain_options,
+          .option_count = PIN_COUNT(plain_options));
+LIFE_VERB(resume, "let a paused sandbox go on", "  pinfold resume work", .options = plain_options,
+          .option_count = PIN_COUNT(plain_options));
 LIFE_VERB(stop, "end kept sandboxes: TERM, and KILL after a while", "  pinfold stop work",
           .options = stop_options, .option_count = PIN_COUNT(stop_options));
-LIFE_VERB(kill, "end kept sandboxes at once", "  pinfold kill work", .option_count = 0);
+LIFE_VERB(kill, "end kept sandboxes at once", "  pinfold kill work", .options = plain_options,
+          .option_count = PIN_COUNT(plain_options));
 LIFE_VERB(rm, "remove what an ended sandbox has left", "  pinfold rm --force work", .options = rm_options,
           .option_count = PIN_COUNT(rm_options));
 

@@ -1,0 +1,467 @@
+"""The same client for asyncio. Cancelling an exec() ends the command's whole tree."""
+from __future__ import annotations
+
+import array
+import asyncio
+import collections
+import json
+import os
+import socket
+from typing import Any, AsyncIterator, Deque, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
+
+from . import protocol
+from .client import IDLE_CONNECTIONS, READ, Data, as_bytes, in_memory
+from .errors import PinfoldError, SandboxGone, from_json, gone
+from .program import (
+    Program,
+    copy_place,
+    host_place,
+    list_arguments,
+    log_arguments,
+    output_of,
+    remove_arguments,
+    unavailable,
+)
+from .results import ExecResult, LogRecord, exec_result, log_record, started
+from .spec import Path, SandboxSpec, made_up_name, up_arguments, up_environment
+
+
+class Connection:
+    """One connection to a supervisor, with one request on its way at a time."""
+
+    def __init__(self, state: str, name: str) -> None:
+        self.name = name
+        self.socket = protocol.connect(state, name)  # a local socket whose server accepts at once
+        self.socket.setblocking(False)
+        self._decoder = protocol.Decoder()
+        self._messages: Deque[Mapping[str, Any]] = collections.deque()
+
+    async def send(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
+        data = protocol.pack(request)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        try:
+            sent = self.socket.sendmsg([data], rights)
+            await asyncio.get_running_loop().sock_sendall(self.socket, data[sent:])
+        except (BrokenPipeError, ConnectionResetError):
+            raise gone(self.name) from None
+
+    async def receive(self) -> Mapping[str, Any]:
+        while not self._messages:
+            try:
+                data = await asyncio.get_running_loop().sock_recv(self.socket, READ)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                raise gone(self.name)
+            self._messages.extend(self._decoder.feed(data))
+        return protocol.answer(self._messages.popleft())
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+async def _reader_of(fd: int) -> "Tuple[asyncio.StreamReader, asyncio.ReadTransport]":
+    reader = asyncio.StreamReader(limit=READ)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", 0))
+    return reader, transport
+
+
+async def _writer_of(fd: int) -> asyncio.StreamWriter:
+    loop = asyncio.get_running_loop()
+    file = os.fdopen(fd, "wb", 0)
+    transport, writing = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, file)
+    return asyncio.StreamWriter(transport, writing, None, loop)
+
+
+class Process:
+    """A command that runs. `async for` gives ("stdout" or "stderr", bytes) as they come, until both have ended.
+
+    Leaving the `async with` block, or close(), ends the command's whole tree if it still runs.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.exec_id = 0
+        self._connection = connection
+        self._readers: Dict[str, asyncio.StreamReader] = {}
+        self._transports: List[asyncio.BaseTransport] = []
+        self._stdin: Optional[asyncio.StreamWriter] = None
+        self._answers: "asyncio.Queue[Mapping[str, Any]]" = asyncio.Queue()
+        self._result: "asyncio.Future[Mapping[str, Any]]" = asyncio.get_running_loop().create_future()
+        self._listener: Optional["asyncio.Task[None]"] = None
+
+    @classmethod
+    async def start(
+        cls, connection: Connection, request: Dict[str, Any], stdin: Union[bool, Data], tty: bool
+    ) -> "Process":
+        process, theirs = cls(connection), []  # type: Tuple[Process, List[int]]
+        try:
+            await process._open(request, stdin, tty, theirs)
+            await connection.send(request, theirs)
+            started = await connection.receive()
+        except BaseException:
+            process.close()
+            raise
+        finally:
+            for fd in theirs:
+                os.close(fd)
+        process.exec_id = started["exec"]
+        if "result" in started:  # it never ran
+            process._result.set_result(started["result"])
+        process._listener = asyncio.ensure_future(process._listen())
+        return process
+
+    async def _open(self, request: Dict[str, Any], stdin: Union[bool, Data], tty: bool, theirs: List[int]) -> None:
+        if stdin is True:
+            reading, writing = os.pipe()
+            theirs.append(reading)
+            self._stdin = await _writer_of(writing)
+        elif stdin is not False:
+            theirs.append(in_memory(stdin))
+        request["stdin"] = stdin is not False
+        for name in ("stdout",) if tty else ("stdout", "stderr"):
+            reading, writing = os.pipe()
+            theirs.append(writing)
+            request[name] = True
+            self._readers[name], transport = await _reader_of(reading)
+            self._transports.append(transport)
+
+    async def _listen(self) -> None:
+        try:
+            while not self._result.done():
+                message = await self._connection.receive()
+                if "result" in message:
+                    self._result.set_result(message["result"])
+                else:
+                    self._answers.put_nowait(message)
+        except PinfoldError as error:
+            if isinstance(error, SandboxGone) and not self._result.done():
+                self._result.set_exception(error)
+            else:
+                self._answers.put_nowait({"error": error})
+                self._listener = asyncio.ensure_future(self._listen())
+
+    async def __aiter__(self) -> AsyncIterator[Tuple[str, bytes]]:
+        reading = {asyncio.ensure_future(reader.read(READ)): name for name, reader in self._readers.items()}
+        try:
+            while reading:
+                done, _ = await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    name, data = reading.pop(task), task.result()
+                    if data:
+                        reading[asyncio.ensure_future(self._readers[name].read(READ))] = name
+                        yield name, data
+        finally:
+            for task in reading:
+                task.cancel()
+
+    async def write(self, data: Data) -> None:
+        """To its standard input; waits while the command doesn't take it."""
+        if self._stdin is None:
+            raise PinfoldError("usage", "this command has no standard input", hint="start it with stdin=True")
+        self._stdin.write(as_bytes(data))
+        await self._stdin.drain()
+
+    def close_stdin(self) -> None:
+        if self._stdin is not None:
+            self._stdin.close()
+            self._stdin = None
+
+    async def wait(self) -> ExecResult:
+        """Its end, with the output that wasn't iterated over. Cancelling the wait leaves it running."""
+        self.close_stdin()
+        texts = await asyncio.gather(*(reader.read() for reader in self._readers.values()))
+        result = await asyncio.shield(self._result)
+        streams = dict(zip(self._readers, texts))
+        return exec_result(result, self.exec_id, [streams.get("stdout", b""), streams.get("stderr", b"")])
+
+    async def _ask(self, request: Dict[str, Any]) -> None:
+        await self._connection.send(request)
+        if not self._result.done():
+            answer = await self._answers.get()
+            if "error" in answer:
+                raise answer["error"]
+
+    async def signal(self, number: protocol.Signal) -> None:
+        await self._ask({"verb": "signal", "exec": self.exec_id, "signal": protocol.number_of(number)})
+
+    async def kill(self) -> None:
+        """SIGKILL to all of its tree."""
+        await self._ask({"verb": "end", "exec": self.exec_id})
+
+    async def resize(self, rows: int, columns: int) -> None:
+        await self._ask({"verb": "resize", "exec": self.exec_id, "rows": rows, "columns": columns})
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+        if not self._result.done():
+            self._result.cancel()
+        self.close_stdin()
+        for transport in self._transports:
+            transport.close()
+        self._connection.close()
+
+    async def __aenter__(self) -> "Process":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+class SandboxHandle:
+    """One kept sandbox. The handle holds connections, the sandbox lives without it; close() lets them go."""
+
+    def __init__(self, client: "SandboxClient", name: str) -> None:
+        self.client, self.name = client, name
+        self._idle: List[Connection] = []
+
+    def __repr__(self) -> str:
+        return f"SandboxHandle({self.name!r})"
+
+    def _take(self) -> Connection:
+        return self._idle.pop() if self._idle else Connection(self.client.program.state, self.name)
+
+    def _give(self, connection: Connection) -> None:
+        if len(self._idle) < IDLE_CONNECTIONS:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    async def _exchange(self, request: Mapping[str, Any], fds: Sequence[int], last: str) -> Mapping[str, Any]:
+        """Up to the message that has this key. The connection ends with a request that was cut short."""
+        connection = self._take()
+        try:
+            await connection.send(request, fds)
+            message = await connection.receive()
+            while last not in message:
+                message = await connection.receive()
+        except PinfoldError as error:
+            if isinstance(error, SandboxGone):
+                connection.close()
+            else:
+                self._give(connection)
+            raise
+        except BaseException:
+            connection.close()
+            raise
+        self._give(connection)
+        return message
+
+    async def _call(self, request: Mapping[str, Any]) -> Any:
+        return (await self._exchange(request, (), "ok"))["ok"]
+
+    async def exec(
+        self,
+        command: protocol.Command,
+        *,
+        env: Optional[Mapping[str, str]] = None,
+        cwd: Optional[str] = None,
+        user: Optional[str] = None,
+        timeout: Optional[float] = None,
+        stdin: Optional[Data] = None,
+        check: bool = False,
+    ) -> ExecResult:
+        """Runs a command to its end."""
+        request = protocol.exec_request(command, env=env, cwd=cwd, timeout=timeout, user=user)
+        request.update(output="capture", stdin=stdin is not None)
+        fds = [] if stdin is None else [in_memory(stdin)]
+        try:
+            message = await self._exchange(request, fds, "result")
+        finally:
+            for fd in fds:
+                os.close(fd)
+        result = exec_result(message["result"], message["exec"])
+        return result.check() if check else result
+
+    async def shell(self, script: str, **options: Any) -> ExecResult:
+        """A script for `sh`, with the options of exec()."""
+        return await self.exec(["sh", "-c", script], **options)
+
+    run_shell = shell
+
+    async def run_python(self, source: str, args: Sequence[str] = (), **options: Any) -> ExecResult:
+        """A program for the sandbox's python3, with the options of exec()."""
+        command, stdin = protocol.python_command(source, args)
+        if stdin is not None:
+            options["stdin"] = stdin
+        return await self.exec(command, **options)
+
+    async def start(
+        self,
+        command: protocol.Command,
+        *,
+        env: Optional[Mapping[str, str]] = None,
+        cwd: Optional[str] = None,
+        user: Optional[str] = None,
+        timeout: Optional[float] = None,
+        stdin: Union[bool, Data] = False,
+        tty: Optional[Tuple[int, int]] = None,
+    ) -> Process:
+        """A command that runs on. stdin: bytes, or True for write(). tty: (rows, columns) of a terminal of its own."""
+        request = protocol.exec_request(command, env=env, cwd=cwd, timeout=timeout, user=user)
+        if tty is not None:
+            request.update(tty=True, rows=tty[0], columns=tty[1])
+        connection = Connection(self.client.program.state, self.name)
+        return await Process.start(connection, request, stdin, tty is not None)
+
+    async def detach(self, command: protocol.Command, **options: Any) -> int:
+        """Starts a command that outlives this client; its number, for wait(), signal() and logs()."""
+        request = {**protocol.exec_request(command, **options), "detach": True}
+        return started(await self._exchange(request, (), "exec"))
+
+    async def show(self) -> Dict[str, Any]:
+        """What it is and does: state, policy, image, labels, running commands."""
+        return dict(await self._call({"verb": "show"}))
+
+    async def stats(self) -> Dict[str, Any]:
+        return dict(await self._call({"verb": "stats"}))
+
+    async def pause(self) -> None:
+        await self._call({"verb": "pause"})
+
+    async def resume(self) -> None:
+        await self._call({"verb": "resume"})
+
+    async def renew(self, *, idle: Optional[float] = None, lifetime: Optional[float] = None) -> None:
+        """New times until it ends by itself, in seconds: since its last use, and from now on."""
+        await self._call(protocol.renew_request(idle, lifetime))
+
+    async def signal(self, number: protocol.Signal, exec_id: Optional[int] = None) -> None:
+        """To one command, or to every process."""
+        of = {} if exec_id is None else {"exec": exec_id}
+        await self._call({"verb": "signal", "signal": protocol.number_of(number), **of})
+
+    async def wait(self, exec_id: Optional[int] = None) -> Mapping[str, Any]:
+        """How a command (status, exit_code, signal), or the sandbox itself (why), has ended."""
+        of = {} if exec_id is None else {"exec": exec_id}
+        return dict(await self._call({"verb": "wait", **of}))
+
+    async def stop(self, grace: Optional[float] = None) -> None:
+        """SIGTERM, and SIGKILL after the grace; returns when nothing is left of it but its log."""
+        of = {} if grace is None else {"grace_ms": protocol.milliseconds(grace)}
+        await self._end({"verb": "stop", **of})
+
+    async def kill(self) -> None:
+        await self._end({"verb": "kill"})
+
+    async def _end(self, request: Mapping[str, Any]) -> None:
+        try:
+            await self._call(request)
+        except SandboxGone:
+            pass
+        self.close()
+
+    async def remove(self, force: bool = True) -> None:
+        """With what is left of it. Without `force`, SandboxBusy while it lives."""
+        self.close()
+        await self.client.remove(self.name, force=force)
+
+    async def logs(
+        self,
+        *,
+        since: Optional[int] = None,
+        tail: Optional[int] = None,
+        exec_id: Optional[int] = None,
+        follow: bool = False,
+    ) -> AsyncIterator[LogRecord]:
+        """What commands have printed, alive or not; `since` is the last number that was seen. With `follow`, until it ends."""
+        arguments = log_arguments(self.name, since, tail, exec_id, follow)
+        reader = await self.client.spawn(arguments, limit=1024 * 1024)
+        assert reader.stdout is not None and reader.stderr is not None
+        try:
+            async for line in reader.stdout:
+                record = json.loads(line)
+                if "error" in record:
+                    raise from_json(record["error"])
+                yield log_record(record)
+            output_of(arguments, await reader.wait(), b"", await reader.stderr.read())
+        finally:
+            if reader.returncode is None:
+                reader.kill()
+                await reader.wait()
+
+    async def copy_in(self, source: Path, target: str) -> None:
+        """A file or a tree of the host's, to an absolute path inside."""
+        await self.client.call(["cp", "--json", host_place(source), copy_place(self.name, target)])
+
+    async def copy_out(self, source: str, target: Path) -> None:
+        await self.client.call(["cp", "--json", copy_place(self.name, source), host_place(target)])
+
+    async def write_file(self, path: str, data: Data) -> None:
+        """By a command inside, so by the sandbox's own user and rights."""
+        await self.exec(["sh", "-c", 'cat >"$1"', "sh", path], stdin=data, check=True)
+
+    async def read_file(self, path: str) -> bytes:
+        """Whole, or an error: within the policy's limit of standard output."""
+        result = await self.exec(["cat", "--", path], check=True)
+        if result.truncated:
+            raise PinfoldError("exhausted", f"'{path}' is larger than the policy lets out", hint="use copy_out()")
+        return result.stdout_bytes
+
+    def close(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    async def __aenter__(self) -> "SandboxHandle":
+        return self
+
+    async def __aexit__(self, kind: Optional[Type[BaseException]], *_: object) -> None:
+        """Removes the sandbox: `async with await client.create(...) as sandbox:` leaves nothing behind."""
+        try:
+            await self.remove()
+        except PinfoldError:
+            if kind is None:
+                raise
+
+
+class SandboxClient:
+    """Makes, finds and removes kept sandboxes. SandboxUnavailable where there is no runtime.
+
+    program: the command (else PINFOLD, else `pinfold` on PATH). state: the state directory (else as the command has it).
+    """
+
+    def __init__(self, program: Optional[Path] = None, state: Optional[Path] = None) -> None:
+        self.program = Program(program, state)
+
+    async def spawn(
+        self, arguments: Sequence[str], more: Mapping[str, str] = {}, limit: int = 65536
+    ) -> asyncio.subprocess.Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *self.program.argv(arguments),
+                env=self.program.environment(more),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=limit,
+            )
+        except OSError as error:
+            raise unavailable(self.program.path, error) from error
+
+    async def call(self, arguments: Sequence[str], more: Mapping[str, str] = {}) -> bytes:
+        process = await self.spawn(arguments, more)
+        out, err = await process.communicate()
+        return output_of(arguments, process.returncode, out, err)
+
+    async def create(self, spec: Optional[SandboxSpec] = None, **fields: Any) -> SandboxHandle:
+        """A new sandbox, of a SandboxSpec or of its fields."""
+        spec = SandboxSpec(**fields) if spec is None else spec
+        name = spec.name or made_up_name()
+        await self.call(up_arguments(spec, name), up_environment(spec))
+        return SandboxHandle(self, name)
+
+    async def get(self, name: str) -> SandboxHandle:
+        """One that lives; SandboxNotFound otherwise."""
+        handle = SandboxHandle(self, name)
+        await handle.show()
+        return handle
+
+    async def list(self, labels: Optional[Mapping[str, Optional[str]]] = None) -> List[Dict[str, Any]]:
+        """Those with all these labels (None: any value), alive or ended: what show() tells of each."""
+        found: List[Dict[str, Any]] = json.loads(await self.call(list_arguments(labels)))
+        return found
+
+    async def remove(self, name: str, force: bool = True) -> None:
+        await self.call(remove_arguments(name, force))

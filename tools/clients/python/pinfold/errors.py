@@ -1,0 +1,94 @@
+"""What can go wrong, as types. Each error has the fields of pinfold's own: kind, message, pointer, hint."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
+
+if TYPE_CHECKING:
+    from .results import ExecResult
+
+
+class PinfoldError(Exception):
+    """`pointer` says where to look (a file, a JSON pointer, a path), `hint` how to mend it; either may be empty."""
+
+    def __init__(
+        self, kind: str, message: str, pointer: str = "", hint: str = "", others: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        super().__init__(kind, message, pointer, hint, tuple(others))
+        self.kind, self.message, self.pointer, self.hint = kind, message, pointer, hint
+        self.others = tuple(others)
+
+    def __str__(self) -> str:
+        where = f"{self.pointer}: " if self.pointer else ""
+        remedy = f" ({self.hint})" if self.hint else ""
+        return f"{where}{self.message}{remedy}"
+
+
+class SandboxUnavailable(PinfoldError):
+    """There is no runtime here, or the host can't give what was asked for."""
+
+
+class SandboxNotFound(PinfoldError):
+    """No sandbox, or no command, of this name."""
+
+
+class SandboxExists(PinfoldError):
+    """The name is taken."""
+
+
+class SandboxBusy(PinfoldError):
+    """It is paused, starting or ending."""
+
+
+class SandboxExhausted(PinfoldError):
+    """There is no room for one more."""
+
+
+class SandboxGone(PinfoldError):
+    """It ended while it was being used."""
+
+
+class PolicyRefused(PinfoldError):
+    """The policy, or the site above it, doesn't grant this."""
+
+
+class InvalidRequest(PinfoldError):
+    """What was asked for can't be meant."""
+
+
+class ExecFailed(PinfoldError):
+    """A command didn't succeed, and `check` was asked for."""
+
+    def __init__(self, result: "ExecResult") -> None:
+        super().__init__("failed", f"the command ended with {result.status}, exit code {result.exit_code}")
+        self.result = result
+
+    def __reduce__(self) -> Any:
+        return (type(self), (self.result,))
+
+
+KINDS = {
+    "unsupported": SandboxUnavailable,
+    "not_found": SandboxNotFound,
+    "exists": SandboxExists,
+    "busy": SandboxBusy,
+    "exhausted": SandboxExhausted,
+    "refused": PolicyRefused,
+    "usage": InvalidRequest,
+    "syntax": InvalidRequest,
+    "invalid": InvalidRequest,
+}
+
+
+def from_json(error: Mapping[str, Any]) -> PinfoldError:
+    kind = str(error.get("kind", "internal"))
+    return KINDS.get(kind, PinfoldError)(
+        kind,
+        str(error.get("message", "")),
+        str(error.get("pointer") or ""),
+        str(error.get("hint") or ""),
+        error.get("others") or (),
+    )
+
+
+def gone(name: str) -> SandboxGone:
+    return SandboxGone("system", f"the sandbox '{name}' has gone", hint=f"'pinfold show {name}' says why")

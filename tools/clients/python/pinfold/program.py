@@ -1,0 +1,80 @@
+"""How the `pinfold` command is called where there is no sandbox yet to talk to."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from . import protocol
+from .errors import PinfoldError, SandboxUnavailable, from_json
+from .spec import Path
+
+
+class Program:
+    """The command, and the state directory that it works in."""
+
+    def __init__(self, program: Optional[Path] = None, state: Optional[Path] = None) -> None:
+        self.path = protocol.find_program(program)
+        self.state = protocol.state_folder(state)
+
+    def argv(self, arguments: Sequence[str]) -> List[str]:
+        return [self.path, *arguments]
+
+    def environment(self, more: Mapping[str, str]) -> Dict[str, str]:
+        return {**os.environ, "PINFOLD_STATE": self.state, **more}
+
+    def call(
+        self, arguments: Sequence[str], more: Mapping[str, str] = {}, stdin: Optional[bytes] = None
+    ) -> "subprocess.CompletedProcess[bytes]":
+        given: Dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+        try:
+            return subprocess.run(self.argv(arguments), env=self.environment(more), capture_output=True, **given)
+        except OSError as error:
+            raise unavailable(self.path, error) from error
+
+
+def unavailable(path: str, error: OSError) -> SandboxUnavailable:
+    return SandboxUnavailable("unsupported", f"can't run '{path}': {error.strerror}")
+
+
+def output_of(arguments: Sequence[str], code: Optional[int], out: bytes, err: bytes) -> bytes:
+    """What the command printed; or its error, from JSON or from its one line, as an exception."""
+    if code == 0:
+        return out
+    try:
+        error = json.loads(out)["error"]
+    except (ValueError, KeyError, TypeError):
+        text = err.decode(errors="replace").strip() or f"'{arguments[0]}' ended with {code}"
+        raise PinfoldError("system", text) from None
+    raise from_json(error)
+
+
+def checked(done: "subprocess.CompletedProcess[bytes]", arguments: Sequence[str]) -> bytes:
+    return output_of(arguments, done.returncode, done.stdout, done.stderr)
+
+
+def list_arguments(labels: Optional[Mapping[str, Optional[str]]]) -> List[str]:
+    pairs = (key if value is None else f"{key}={value}" for key, value in (labels or {}).items())
+    return ["ls", "--json", *(f"--label={pair}" for pair in pairs)]
+
+
+def log_arguments(
+    name: str, since: Optional[int], tail: Optional[int], exec_id: Optional[int], follow: bool
+) -> List[str]:
+    numbers: Tuple[Tuple[str, Optional[int]], ...] = (("since", since), ("tail", tail), ("exec", exec_id))
+    options = [f"--{option}={value}" for option, value in numbers if value is not None]
+    return ["logs", "--json", *options, *(["--follow"] if follow else []), name]
+
+
+def remove_arguments(name: str, force: bool) -> List[str]:
+    return ["rm", "--json", *(["--force"] if force else []), name]
+
+
+def copy_place(name: str, path: str) -> str:
+    return f"{name}:{path}"
+
+
+def host_place(path: Path) -> str:
+    """Absolute, so that no part of it is taken for the name of a sandbox."""
+    return os.path.abspath(os.fspath(path))
