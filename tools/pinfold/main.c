@@ -38,6 +38,8 @@ static const struct program programs[] = {
     {"image",  "image",  "pull, import, list and remove images"                 },
     {"policy", "policy", "check, explain and compare policies"                  },
     {"tool",   "tool",   "call a function of a tool: a request in, a result out"},
+    {"config", "config", "stored configurations of tool calls"                  },
+    {"env",    "config", "variables of stored configurations"                   },
     {"audit",  "audit",  "read and verify the audit log"                        },
 };
 
