@@ -17,7 +17,7 @@ static void every_field_is_taken(void **state) {
     struct pin_tool_config config = {0};
     const char *text = "{\"description\": \"d\", \"policy\": \"p\", \"privileged_policy\": \"/etc/q.json\", "
                        "\"image\": \"i\", \"egress\": [\"h:1\"], \"memory\": \"1MiB\", \"cpus\": \"0.5\", "
-                       "\"pids\": 7, \"timeout\": \"2s\", \"frames\": \"stdout-letta\", "
+                       "\"pids\": 7, \"timeout\": \"2s\", "
                        "\"pip_requirements\": [\"b\", \"A==1\"], \"npm_requirements\": [\"@s/x@1\"], "
                        "\"pip_index\": \"https://i/\", \"npm_registry\": \"http://r/\", "
                        "\"index_hosts\": [\"f:443\"]}";
@@ -33,7 +33,6 @@ static void every_field_is_taken(void **state) {
     assert_int_equal(config.millicpus, 500);
     assert_int_equal(config.pids, 7);
     assert_int_equal(config.timeout_ns, 2000000000);
-    assert_true(config.letta_frames);
     assert_int_equal(config.requirements[PIN_INSTALLER_PIP].count, 2);
     assert_string_equal(config.requirements[PIN_INSTALLER_PIP].items[0].text, "a==1");
     assert_string_equal(config.requirements[PIN_INSTALLER_NPM].items[0].name, "@s/x");
@@ -74,7 +73,6 @@ static void every_fault_is_named_with_its_place(void **state) {
         {"{\"pids\": 0}",                             "/pids"              },
         {"{\"pids\": 1.5}",                           "/pids"              },
         {"{\"timeout\": \"0s\"}",                     "/timeout"           },
-        {"{\"frames\": \"stdout\"}",                  "/frames"            },
         {"{\"egress\": \"h:1\"}",                     "/egress"            },
         {"{\"egress\": [1]}",                         "/egress/0"          },
         {"{\"pip_requirements\": [\"x\", \"-r y\"]}", "/pip_requirements/1"},

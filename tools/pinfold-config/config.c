@@ -245,7 +245,6 @@ static int run_default(const struct pin_invocation *invocation) {
 
 VERB(create, create_options, "NAME [FILE|-]", 1, 2, "make a configuration of tool calls",
      "The file is a JSON object with policy, privileged_policy, image, egress, memory, cpus, pids, timeout, "
-     "frames, "
      "pip_requirements, npm_requirements, pip_index, npm_registry, index_hosts and description, each of "
      "which may be "
      "left out. An unknown key is an error. Variables are set with 'pinfold env set'.",
