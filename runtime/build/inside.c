@@ -198,15 +198,15 @@ static bool set_rlimits(struct state *state, struct pin_error *err) {
     for (size_t i = 0; i < plan->rlimit_count; i++) {
         const struct pin_plan_rlimit *asked = &plan->rlimits[i];
         struct rlimit limit = {asked->soft, asked->hard}, now;
-        if (getrlimit((__rlimit_resource_t)asked->resource, &now) != 0)
+        if (getrlimit(asked->resource, &now) != 0)
             return pin_fail_errno(err, "read resource limit %d", asked->resource);
-        if (setrlimit((__rlimit_resource_t)asked->resource, &limit) == 0)
+        if (setrlimit(asked->resource, &limit) == 0)
             continue;
         if (errno == EPERM &&
             now.rlim_max < limit.rlim_max) { /* ours is lower still: the sandbox gets that */
             limit.rlim_max = now.rlim_max;
             limit.rlim_cur = limit.rlim_cur < now.rlim_max ? limit.rlim_cur : now.rlim_max;
-            if (setrlimit((__rlimit_resource_t)asked->resource, &limit) == 0)
+            if (setrlimit(asked->resource, &limit) == 0)
                 continue;
         }
         return pin_fail_errno(err, "set resource limit %d", asked->resource);
@@ -318,7 +318,7 @@ _Noreturn static void execute_init(const struct state *state) {
     /* execveat(2) is in no baseline but the widest: a root without /proc needs a filter that allows it */
     (void)execve(init_path, argv, environment);
     if (errno == ENOENT)
-        (void)execveat(INIT_FD, "", argv, environment, AT_EMPTY_PATH);
+        (void)syscall(SYS_execveat, INIT_FD, "", argv, environment, AT_EMPTY_PATH);
     (void)pin_fail_errno(&err, "execute init");
     give_up(state, &err);
 }

@@ -33,6 +33,8 @@ static uint32_t by_table(uint32_t crc, const uint8_t *data, size_t size) {
 }
 
 #ifdef __x86_64__
+#include <cpuid.h>
+
 __attribute__((target("sse4.2"))) static uint32_t by_processor(uint32_t crc, const uint8_t *data,
                                                                size_t size) {
     uint64_t wide = crc;
@@ -47,8 +49,14 @@ __attribute__((target("sse4.2"))) static uint32_t by_processor(uint32_t crc, con
     return crc;
 }
 
+/* Asked when there is a frame: the compiler's own table is filled at every start, and under a hypervisor each
+ * question is a trap. */
 static bool processor_can(void) {
-    return __builtin_cpu_supports("sse4.2") != 0;
+    static enum { UNASKED, NO, YES } answer; /* of a question whose answer never changes */
+    unsigned a, b, c = 0, d;
+    if (answer == UNASKED)
+        answer = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_SSE4_2) != 0 ? YES : NO;
+    return answer == YES;
 }
 #else
 static uint32_t by_processor(uint32_t crc, const uint8_t *data, size_t size) {

@@ -115,8 +115,10 @@ static int run_program(const char *name, char **argv) {
 
 int main(int argc, char **argv) {
     /* a run lives for milliseconds: one step of the heap instead of ten, and no giving back */
+#ifdef M_TRIM_THRESHOLD
     (void)mallopt(M_TOP_PAD, 256 * 1024);
     (void)mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
+#endif
     if (argc < 1 || !hold_standard_descriptors()) {
         (void)fputs("pinfold: there is no argument or no room for a descriptor\n", stderr);
         return PIN_REPORT_EXIT;
