@@ -20,23 +20,12 @@ static void blob_path(char path[80], const char *digest) {
 }
 
 bool pin_store_check_blob(const struct pin_image_store *store, const char *digest, uint64_t size) {
-    PIN_HASHER struct pin_hasher *hasher = pin_hasher_new();
     struct pin_error ignored = {0};
     PIN_CLOSE int fd = pin_store_open_blob(store, digest, &ignored);
-    char buffer[CHUNK];
-    uint8_t hash[PIN_SHA256_SIZE];
     char found[PIN_DIGEST_TEXT];
-    ssize_t got = -1;
-    if (fd < 0)
-        return false;
-    while ((got = read(fd, buffer, CHUNK)) > 0 || (got < 0 && errno == EINTR)) {
-        if (got < 0)
-            continue;
-        pin_hasher_add(hasher, buffer, (size_t)got);
-        size -= (uint64_t)got; /* wraps where there is more, and is then no zero at the end */
-    }
-    pin_hasher_finish(hasher, hash);
-    return got == 0 && size == 0 && strcmp(pin_digest_print(found, hash), digest) == 0;
+    uint64_t found_size;
+    return fd >= 0 && pin_hash_file(fd, found, &found_size, &ignored) && found_size == size &&
+           strcmp(found, digest) == 0;
 }
 
 /* Copies to the end, or to the first byte beyond `most`. */

@@ -22,6 +22,8 @@ struct pin_import {
     bool require_signature; /* by one of the keys, before anything is unpacked */
     bool clamp_times;       /* of a directory: no time later than `latest_s` */
     int64_t latest_s;
+    const char *config; /* of a root filesystem: OCI's "config" object as JSON; NULL: a shell and a PATH */
+    const char *note;   /* of a root filesystem: what its history says; NULL: that it was imported */
     const struct pin_layer_limits *limits;
     void (*progress)(void *context, const char *what, const char *which); /* may be NULL */
     void *context;

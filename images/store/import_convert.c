@@ -163,15 +163,26 @@ static int tar_of(struct pin_importing *importing, struct pin_error *err) {
     return pin_steal_fd(&tar);
 }
 
-static json_t *rootfs_config(struct pin_importing *importing, const char *diff_id) {
+/* What a root filesystem doesn't say of itself. */
+static const char plain_config[] =
+    "{\"Env\":[\"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"],\"Cmd\":[\"/bin/sh\"]}";
+
+static json_t *rootfs_config(struct pin_importing *importing, const char *diff_id, struct pin_error *err) {
+    const struct pin_import *import = importing->import;
     struct pin_oci_platform platform;
-    if (!pin_oci_platform_parse(importing->arena, importing->import->platform, &platform))
+    json_error_t why;
+    if (!pin_oci_platform_parse(importing->arena, import->platform, &platform))
         (void)pin_oci_platform_parse(importing->arena, NULL, &platform);
-    json_t *config = json_pack("{s:s, s:s, s:{s:[s], s:[s]}, s:{s:s, s:[s]}, s:[{s:s}]}", "architecture",
-                               platform.architecture, "os", platform.os, "config", "Env",
-                               "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "Cmd",
-                               "/bin/sh", "rootfs", "type", "layers", "diff_ids", diff_id, "history",
-                               "created_by", "pinfold image import");
+    json_t *given =
+        json_loads(import->config != NULL ? import->config : plain_config, JSON_REJECT_DUPLICATES, &why);
+    if (given == NULL) {
+        (void)pin_fail(err, PIN_ERROR_SYNTAX, "the image's configuration isn't JSON: %.100s", why.text);
+        return NULL;
+    }
+    json_t *config =
+        json_pack("{s:s, s:s, s:o, s:{s:s, s:[s]}, s:[{s:s}]}", "architecture", platform.architecture, "os",
+                  platform.os, "config", given, "rootfs", "type", "layers", "diff_ids", diff_id, "history",
+                  "created_by", import->note != NULL ? import->note : "pinfold image import");
     if (platform.variant != NULL)
         (void)json_object_set_new(config, "variant", json_string(platform.variant));
     return config;
@@ -195,8 +206,8 @@ bool pin_import_rootfs(struct pin_importing *importing, struct pin_error *err) {
         json_decref(layers);
         return false;
     }
-    json_t *config = rootfs_config(importing, diff_id);
-    bool done = put_json(importing, config, digest, &size, err);
+    json_t *config = rootfs_config(importing, diff_id, err);
+    bool done = config != NULL && put_json(importing, config, digest, &size, err);
     json_decref(config);
     if (done)
         return put_manifest(importing, digest, size, layers, err);

@@ -947,7 +947,7 @@ def test_an_interrupted_import_is_swept_by_the_next(images, layout):
 
 # --- the command line ----------------------------------------------------------------------------------------------
 
-VERBS = ["pull", "import", "ls", "show", "tag", "rm", "gc", "verify", "export", "commit"]
+VERBS = ["pull", "import", "ls", "show", "tag", "rm", "gc", "verify", "export", "commit", "build"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

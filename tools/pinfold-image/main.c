@@ -7,8 +7,8 @@
 #include "tools/pinfold-image/verbs.h"
 
 static const struct pin_verb *const verbs[] = {
-    &verb_pull, &verb_import, &verb_ls,     &verb_show,   &verb_tag,
-    &verb_rm,   &verb_gc,     &verb_verify, &verb_export, &verb_commit,
+    &verb_pull, &verb_import, &verb_ls,     &verb_show,   &verb_tag,   &verb_rm,
+    &verb_gc,   &verb_verify, &verb_export, &verb_commit, &verb_build,
 };
 
 static const char *short_name(const struct pin_verb *verb) {

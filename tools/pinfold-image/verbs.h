@@ -13,7 +13,7 @@
 #include "tools/pinfold/report.h"
 
 extern const struct pin_verb verb_pull, verb_import, verb_ls, verb_show, verb_rm, verb_gc, verb_verify,
-    verb_export, verb_tag, verb_commit;
+    verb_export, verb_tag, verb_commit, verb_build;
 
 /* How long a verb waits for another that has the store to itself. */
 #define STORE_WAIT_S 60

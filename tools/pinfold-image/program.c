@@ -1,0 +1,166 @@
+#include "tools/pinfold-image/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#define ERRORS_MAX ((size_t)64 * 1024)
+
+struct stream { /* of a program: the end is kept where there is more than its bound */
+    char *data;
+    size_t size, limit;
+    int from;
+    bool keep_end;
+};
+
+/* The caller's variables, and those of `over` in the place of theirs; the array is the caller's to free. */
+static char **merge_environment(const char *const *over) {
+    size_t count = 0, own = 0;
+    while (environ[own] != NULL)
+        own++;
+    size_t more = 0;
+    while (over != NULL && over[more] != NULL)
+        more++;
+    char **merged = calloc(own + more + 1, sizeof(*merged));
+    if (merged == NULL)
+        abort();
+    for (size_t i = 0; i < own; i++) {
+        bool covered = false;
+        size_t name = strcspn(environ[i], "=") + 1;
+        for (size_t k = 0; k < more && !covered; k++)
+            covered = strncmp(environ[i], over[k], name) == 0;
+        if (!covered)
+            merged[count++] = environ[i];
+    }
+    if (more > 0) /* posix_spawnp() doesn't write to them: POSIX, exec's rationale */
+        memcpy(merged + count, over, more * sizeof(*merged));
+    return merged;
+}
+
+static bool spawn(const struct program *program, int out, int errors, pid_t *pid, struct pin_error *err) {
+    posix_spawn_file_actions_t actions;
+    char *argv[PROGRAM_ARGUMENTS_MAX + 1];
+    size_t count = 0;
+    for (; program->argv[count] != NULL; count++)
+        if (count == PROGRAM_ARGUMENTS_MAX)
+            return pin_fail(err, PIN_ERROR_EXHAUSTED, "too many arguments for '%.60s'", program->argv[0]);
+    memcpy(argv, program->argv, (count + 1) * sizeof(*argv));
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (program->output_max > 0)
+        (void)posix_spawn_file_actions_adddup2(&actions, out, 1);
+    else if (program->show)
+        (void)posix_spawn_file_actions_adddup2(&actions, 2, 1);
+    else
+        (void)posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    (void)posix_spawn_file_actions_adddup2(&actions, errors, 2);
+    char **environment = merge_environment(program->environment);
+    errno = posix_spawnp(pid, argv[0], &actions, NULL, argv, environment);
+    free(environment);
+    bool started = errno == 0 || pin_fail_errno(err, "run '%.100s'", argv[0]);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return started;
+}
+
+static void keep(struct stream *stream, const char *piece, size_t size) {
+    if (stream->keep_end && stream->size + size > stream->limit) {
+        size_t gone = stream->size + size - stream->limit;
+        gone = gone < stream->size ? gone : stream->size;
+        memmove(stream->data, stream->data + gone, stream->size - gone);
+        stream->size -= gone;
+    }
+    size_t room = stream->limit - stream->size, kept = size < room ? size : room;
+    char *more = realloc(stream->data, stream->size + kept + 1);
+    if (more == NULL)
+        abort();
+    stream->data = more;
+    memcpy(more + stream->size, piece, kept);
+    stream->size += kept;
+    more[stream->size] = '\0';
+}
+
+/* False at the end. */
+static bool take(struct stream *stream) {
+    char piece[16384];
+    ssize_t got = read(stream->from, piece, sizeof(piece));
+    if (got > 0)
+        keep(stream, piece, (size_t)got);
+    return got > 0 || (got < 0 && errno == EINTR);
+}
+
+static void take_all(struct stream *out, struct stream *errors) {
+    struct pollfd waits[2] = {
+        {.fd = out->from,    .events = POLLIN},
+        {.fd = errors->from, .events = POLLIN}
+    };
+    while (waits[0].fd >= 0 || waits[1].fd >= 0) {
+        if (poll(waits, 2, -1) < 0) {
+            if (errno != EINTR)
+                return;
+            continue;
+        }
+        if (waits[0].revents != 0 && !take(out))
+            waits[0].fd = -1;
+        if (waits[1].revents != 0 && !take(errors))
+            waits[1].fd = -1;
+    }
+}
+
+static bool wait_for(pid_t pid, const char *name, int *code, struct pin_error *err) {
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return pin_fail_errno(err, "wait for '%.100s'", name);
+    *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return true;
+}
+
+bool program_run(const struct program *program, struct program_output *output, struct pin_error *err) {
+    int out[2], errors[2];
+    pid_t pid;
+    *output = (struct program_output){0};
+    if (pipe2(errors, O_CLOEXEC) < 0)
+        return pin_fail_errno(err, "make a pipe");
+    PIN_CLOSE int errors_read = errors[0], errors_write = errors[1];
+    if (pipe2(out, O_CLOEXEC) < 0)
+        return pin_fail_errno(err, "make a pipe");
+    PIN_CLOSE int out_read = out[0], out_write = out[1];
+    if (!spawn(program, out_write, errors_write, &pid, err))
+        return false;
+    pin_close_fd(&out_write);
+    pin_close_fd(&errors_write);
+    struct stream standard = {.from = out_read, .limit = program->output_max},
+                  faults = {.from = errors_read, .limit = ERRORS_MAX, .keep_end = true};
+    take_all(&standard, &faults);
+    output->out = standard.data;
+    output->out_size = standard.size;
+    output->errors = faults.data;
+    output->errors_size = faults.size;
+    return wait_for(pid, program->argv[0], &output->code, err);
+}
+
+void program_output_free(struct program_output *output) {
+    free(output->out);
+    free(output->errors);
+    *output = (struct program_output){0};
+}
+
+char *program_last_words(const struct program_output *output, char *to, size_t room) {
+    const char *text = output->errors == NULL ? "" : output->errors;
+    size_t size = output->errors_size;
+    while (size > 0 && text[size - 1] == '\n')
+        size--;
+    const char *before = size == 0 ? NULL : memrchr(text, '\n', size);
+    const char *line = before == NULL ? text : before + 1;
+    if (size == 0)
+        return pin_escape(to, room, "it says nothing", strlen("it says nothing"));
+    return pin_escape(to, room, line, size - (size_t)(line - text));
+}
