@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "policy/egress_rule.h"
+#include "policy/egress_terms.h"
 #include "policy/port_set.h"
 
 /* Whether item `index` says nothing that another item doesn't; of two that say the same the first stays. */
@@ -30,31 +31,42 @@ static bool is_single(const struct pin_egress_rule *rule) {
     return rule->host != NULL ? rule->host[0] != '*' : rule->prefix == 128;
 }
 
+static bool has_terms(const struct pin_egress_rule *rule) {
+    return rule->inspect != PIN_INSPECT_AUTO || rule->accept != 0 || rule->budget != NULL;
+}
+
 static bool same_target(const struct pin_egress_rule *a, const struct pin_egress_rule *b) {
-    if (a->protocol != b->protocol || (a->host == NULL) != (b->host == NULL))
+    if (a->protocol != b->protocol || (a->host == NULL) != (b->host == NULL) || !pin_egress_terms_same(a, b))
         return false;
     return a->host != NULL ? strcmp(a->host, b->host) == 0
                            : a->prefix == b->prefix && memcmp(a->address, b->address, 16) == 0;
 }
 
-/* One rule for each target, with all its ports. */
+static void join(struct pin_arena *arena, struct pin_egress_rule *rules, size_t *count,
+                 const struct pin_egress_rule *rule) {
+    size_t at = 0;
+    while (at < *count && !same_target(&rules[at], rule))
+        at++;
+    if (at == *count) {
+        rules[(*count)++] = *rule;
+        return;
+    }
+    struct pin_port_set ports = {rules[at].ports, rules[at].port_count};
+    pin_port_set_add(arena, &ports, rule->ports, rule->port_count);
+    rules[at].ports = ports.ranges;
+    rules[at].port_count = ports.count;
+}
+
+/* One rule for each target and terms, with all their ports. */
 static struct pin_egress_rule *join_targets(struct pin_arena *arena, const struct pin_list *list,
                                             size_t *count) {
-    struct pin_egress_rule *rules = pin_arena_array(arena, list->count, sizeof(*rules));
+    struct pin_egress_rule *rules = pin_arena_array(arena, list->count * PIN_EGRESS_PARTS, sizeof(*rules));
     *count = 0;
     for (size_t i = 0; i < list->count; i++) {
-        const struct pin_egress_rule *rule = pin_list_at(list, i);
-        size_t at = 0;
-        while (at < *count && !same_target(&rules[at], rule))
-            at++;
-        if (at == *count)
-            rules[(*count)++] = *rule;
-        if (at + 1 == *count && rules[at].ports == rule->ports)
-            continue;
-        struct pin_port_set ports = {rules[at].ports, rules[at].port_count};
-        pin_port_set_add(arena, &ports, rule->ports, rule->port_count);
-        rules[at].ports = ports.ranges;
-        rules[at].port_count = ports.count;
+        struct pin_egress_rule parts[PIN_EGRESS_PARTS];
+        size_t part_count = pin_egress_normalise(arena, pin_list_at(list, i), parts);
+        for (size_t j = 0; j < part_count; j++)
+            join(arena, rules, count, &parts[j]);
     }
     return rules;
 }
@@ -63,9 +75,10 @@ static struct pin_port_set ports_of_wider(struct pin_arena *arena, const struct 
                                           size_t count, const struct pin_egress_rule *rule) {
     struct pin_port_set wider = {0};
     for (size_t i = 0; i < count; i++)
-        if (!is_single(&rules[i]) && rules[i].protocol == rule->protocol && !same_target(&rules[i], rule) &&
-            pin_egress_covers_target(&rules[i], rule))
-            pin_port_set_add(arena, &wider, rules[i].ports, rules[i].port_count);
+        if (rules[i].protocol == rule->protocol &&
+            (!is_single(&rules[i]) || has_terms(&rules[i]) || has_terms(rule)) &&
+            !same_target(&rules[i], rule) && pin_egress_covers_target(&rules[i], rule))
+            pin_egress_add_granted(arena, &wider, &rules[i], rule);
     return wider;
 }
 
@@ -87,10 +100,27 @@ static struct pin_list canonical_egress(struct pin_arena *arena, const struct pi
     return result;
 }
 
+/* A budget that no rule names says nothing. */
+static struct pin_list used_budgets(struct pin_arena *arena, const struct pin_policy *policy) {
+    struct pin_list rules = pin_canonical_list(arena, policy, pin_field_row(PIN_FIELD_EGRESS));
+    struct pin_egress_budget *kept = pin_arena_array(arena, policy->network.budget_count, sizeof(*kept));
+    struct pin_list result = {(const char *)kept, 0, sizeof(*kept)};
+    for (size_t i = 0; i < policy->network.budget_count; i++)
+        for (size_t j = 0; j < rules.count; j++)
+            if (((const struct pin_egress_rule *)pin_list_at(&rules, j))->budget ==
+                &policy->network.budgets[i]) {
+                kept[result.count++] = policy->network.budgets[i];
+                break;
+            }
+    return result;
+}
+
 struct pin_list pin_canonical_list(struct pin_arena *arena, const struct pin_policy *policy,
                                    const struct pin_field_row *row) {
     struct pin_list list = pin_list_of(policy, row);
     if (row->type == PIN_TYPE_EGRESS || row->type == PIN_TYPE_DENY)
         return canonical_egress(arena, &list);
+    if (row->type == PIN_TYPE_BUDGETS)
+        return used_budgets(arena, policy);
     return without_covered(arena, &list, pin_covers_of(row));
 }

@@ -122,6 +122,7 @@ size_t pin_item_size(const struct pin_field_row *row) {
     case PIN_TYPE_MOUNTS: return sizeof(struct pin_mount_rule);
     case PIN_TYPE_EGRESS:
     case PIN_TYPE_DENY: return sizeof(struct pin_egress_rule);
+    case PIN_TYPE_BUDGETS: return sizeof(struct pin_egress_budget);
     case PIN_TYPE_SYSCALLS: return sizeof(struct pin_syscall_entry);
     case PIN_TYPE_VARIABLES: return sizeof(struct pin_variable);
     default: return sizeof(struct pin_string);

@@ -4,6 +4,7 @@
 
 #include "base/names.h"
 #include "base/units.h"
+#include "policy/egress_terms.h"
 
 #define PLACE                                                                                                \
     { "default", 0, 0 }
@@ -60,9 +61,18 @@ static void set_resources(struct pin_policy *policy) {
     policy->resources.on_output_cap = PIN_ON_CAP_DISCARD;
 }
 
+static void set_network_limits(struct pin_egress_limits *limits) {
+    *limits = pin_egress_no_limits;
+    limits->connections_at_once = 1024;
+    limits->idle_ns = 30 * 60 * PIN_NS_PER_S;
+    limits->names_total = 4096;
+    limits->names_per_second = 100;
+}
+
 void pin_policy_set_defaults(struct pin_policy *policy) {
     set_places(policy);
     set_resources(policy);
+    set_network_limits(&policy->network.limits);
     policy->description = "";
     policy->images = pin_arena_memdup(&policy->arena, &any_image, sizeof(any_image));
     policy->image_count = 1;
@@ -103,6 +113,8 @@ static void allow_any_destination(struct pin_policy *policy) {
             .ports = ports, .port_count = 1, .protocol = (enum pin_protocol)protocol, .place = PLACE};
         struct pin_egress_rule rules[] = {rule, rule, rule}; /* each name, ::/0, 0.0.0.0/0 */
         rules[0].host = "*";
+        if (protocol == PIN_PROTOCOL_TCP)
+            rules[0].inspect = PIN_INSPECT_NONE;
         memset(rules[2].address + 10, 0xFF, 2);
         rules[2].prefix = 96;
         for (size_t i = 0; i < PIN_COUNT(rules); i++)
@@ -121,6 +133,7 @@ static void unlimit(struct pin_policy *policy) {
         PIN_UNLIMITED;
     policy->filesystem.root_size_bytes = policy->filesystem.workspace_size_bytes =
         policy->filesystem.tmp_bytes = PIN_UNLIMITED;
+    policy->network.limits = pin_egress_no_limits;
     policy->identity.ids = 1048576;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/names.h"
 #include "policy/egress_rule.h"
+#include "policy/egress_terms.h"
 #include "policy/host_name.h"
 
 static const char *const reason_names[] = {
@@ -65,9 +66,12 @@ static struct pin_verdict find_allow(const struct pin_egress_rules *rules, const
         if (!covers_place(rule, to))
             continue;
         bool port = to->port != 0 && pin_ports_include(rule, to->port);
-        if (port && rule->protocol == to->protocol)
-            return (struct pin_verdict){.allowed = true, .reason = PIN_EGRESS_ALLOWED, .rule = rule};
-        if (nearest.reason != PIN_EGRESS_PROTOCOL)
+        if (port && rule->protocol == to->protocol) {
+            if (!nearest.allowed || pin_egress_terms_before(rule, nearest.rule, to->port))
+                nearest = (struct pin_verdict){.allowed = true, .reason = PIN_EGRESS_ALLOWED, .rule = rule};
+            continue;
+        }
+        if (!nearest.allowed && nearest.reason != PIN_EGRESS_PROTOCOL)
             nearest =
                 (struct pin_verdict){.reason = port ? PIN_EGRESS_PROTOCOL : PIN_EGRESS_PORT, .rule = rule};
     }

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "policy/egress_terms.h"
 #include "policy/host_name.h"
 
 static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
@@ -138,7 +139,7 @@ bool pin_egress_covers_target(const struct pin_egress_rule *outer, const struct 
 
 bool pin_egress_same(const struct pin_egress_rule *a, const struct pin_egress_rule *b) {
     if ((a->host == NULL) != (b->host == NULL) || a->protocol != b->protocol ||
-        a->port_count != b->port_count)
+        a->port_count != b->port_count || !pin_egress_terms_same(a, b))
         return false;
     for (size_t i = 0; i < a->port_count; i++)
         if (compare_ranges(&a->ports[i], &b->ports[i]) != 0)

@@ -63,9 +63,27 @@ static const struct pin_field_row resources_rows[] = {
 };
 static const struct pin_field_object resources = {resources_rows, PIN_COUNT(resources_rows)};
 
+#define COUNT_MAX UINT32_MAX
+
+static const struct pin_field_row limit_rows[] = {
+    UNLIMITED("connections", COUNT, CONNECTIONS, network.limits.connections_at_once, 1, COUNT_MAX),
+    UNLIMITED("connections_total", COUNT, CONNECTIONS_TOTAL, network.limits.connections_total, 1, COUNT_MAX),
+    UNLIMITED("bytes_out", SIZE, BYTES_OUT, network.limits.bytes_out, 1, LARGEST),
+    UNLIMITED("bytes_in", SIZE, BYTES_IN, network.limits.bytes_in, 1, LARGEST),
+    UNLIMITED("rate", SIZE, RATE, network.limits.bytes_per_second, PIN_KIB, LARGEST),
+    UNLIMITED("idle", TIME, IDLE, network.limits.idle_ns, PIN_NS_PER_S, YEAR),
+    UNLIMITED("lifetime", TIME, LIFETIME, network.limits.lifetime_ns, PIN_NS_PER_S, YEAR),
+    UNLIMITED("names", COUNT, NAMES, network.limits.names_total, 1, COUNT_MAX),
+    UNLIMITED("names_rate", COUNT, NAMES_RATE, network.limits.names_per_second, 1, COUNT_MAX),
+};
+const struct pin_field_object pin_limit_fields = {limit_rows, PIN_COUNT(limit_rows)};
+
 static const struct pin_field_row network_rows[] = {
     LIST("egress", EGRESS, EGRESS, network.egress, network.egress_count),
     LIST("deny", DENY, EGRESS_DENY, network.deny, network.deny_count),
+    LIST("budgets", BUDGETS, BUDGETS, network.budgets, network.budget_count),
+    OBJECT("limits", pin_limit_fields),
+    WORDS("unknown_names", CHOICE, UNKNOWN_NAMES, network.unknown_names, pin_unknown_names_words),
 };
 static const struct pin_field_object network = {network_rows, PIN_COUNT(network_rows)};
 
@@ -143,6 +161,16 @@ static const char *const pointers[] = {
     [PIN_FIELD_FRAME] = "/resources/frame",
     [PIN_FIELD_ON_OUTPUT_CAP] = "/resources/on_output_cap",
     [PIN_FIELD_FRAMES] = "/frames",
+    [PIN_FIELD_UNKNOWN_NAMES] = "/network/unknown_names",
+    [PIN_FIELD_CONNECTIONS] = "/network/limits/connections",
+    [PIN_FIELD_CONNECTIONS_TOTAL] = "/network/limits/connections_total",
+    [PIN_FIELD_BYTES_OUT] = "/network/limits/bytes_out",
+    [PIN_FIELD_BYTES_IN] = "/network/limits/bytes_in",
+    [PIN_FIELD_RATE] = "/network/limits/rate",
+    [PIN_FIELD_IDLE] = "/network/limits/idle",
+    [PIN_FIELD_LIFETIME] = "/network/limits/lifetime",
+    [PIN_FIELD_NAMES] = "/network/limits/names",
+    [PIN_FIELD_NAMES_RATE] = "/network/limits/names_rate",
     [PIN_FIELD_SYSCALLS_BASELINE] = "/syscalls/baseline",
     [PIN_FIELD_SYSCALLS_ON_DENY] = "/syscalls/on_deny",
     [PIN_FIELD_USER] = "/identity/user",
@@ -155,6 +183,7 @@ static const char *const pointers[] = {
     [PIN_FIELD_MOUNTS] = "/filesystem/mounts",
     [PIN_FIELD_EGRESS] = "/network/egress",
     [PIN_FIELD_EGRESS_DENY] = "/network/deny",
+    [PIN_FIELD_BUDGETS] = "/network/budgets",
     [PIN_FIELD_SYSCALLS_ALLOW] = "/syscalls/allow",
     [PIN_FIELD_SYSCALLS_DENY] = "/syscalls/deny",
     [PIN_FIELD_CAPABILITIES] = "/capabilities",

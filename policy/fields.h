@@ -32,6 +32,7 @@ enum pin_field_type {
     PIN_TYPE_MOUNTS,   /* struct pin_mount_rule[] */
     PIN_TYPE_EGRESS,   /* struct pin_egress_rule[] */
     PIN_TYPE_DENY,     /* the same, and ports and protocol may be left out */
+    PIN_TYPE_BUDGETS,  /* struct pin_egress_budget[] */
     PIN_TYPE_SYSCALLS, /* struct pin_syscall_entry[] */
     PIN_TYPE_VARIABLES /* struct pin_variable[], written as an object */
 };
@@ -62,6 +63,10 @@ struct pin_field_object {
 extern const struct pin_field_object pin_policy_fields;
 
 #define PIN_LIST_MAX 4096 /* items of one list, and members of environment.set */
+
+/* Of network.limits; the first seven are those of a budget, too. */
+extern const struct pin_field_object pin_limit_fields;
+#define PIN_BUDGET_ROWS 7
 
 /* The row of a field, and its place in a policy. */
 const struct pin_field_row *pin_field_row(enum pin_field field);

@@ -28,6 +28,25 @@ _Static_assert(PIN_COUNT(pin_on_deny_words) == PIN_ON_DENY_COUNT, "every reactio
 const char *const pin_protocol_words[] = {[PIN_PROTOCOL_TCP] = "tcp", [PIN_PROTOCOL_UDP] = "udp"};
 _Static_assert(PIN_COUNT(pin_protocol_words) == PIN_PROTOCOL_COUNT, "every protocol has a word");
 
+const char *const pin_unknown_names_words[] = {
+    [PIN_UNKNOWN_NXDOMAIN] = "nxdomain",
+    [PIN_UNKNOWN_REFUSED] = "refused",
+};
+_Static_assert(PIN_COUNT(pin_unknown_names_words) == PIN_UNKNOWN_COUNT, "every answer has a word");
+
+const char *const pin_inspect_words[] = {
+    [PIN_INSPECT_AUTO] = "auto",
+    [PIN_INSPECT_TLS] = "tls",
+    [PIN_INSPECT_HTTP] = "http",
+    [PIN_INSPECT_NONE] = "none",
+};
+_Static_assert(PIN_COUNT(pin_inspect_words) == PIN_INSPECT_COUNT, "every inspection has a word");
+
+const char *const pin_accept_words[] = {"no-name", "encrypted-hello", "plain-text"};
+_Static_assert(PIN_ACCEPT_NO_NAME == 1u << 0 && PIN_ACCEPT_ENCRYPTED_HELLO == 1u << 1 &&
+                   PIN_ACCEPT_PLAIN_TEXT == 1u << 2,
+               "the word's index is the bit");
+
 const char *const pin_protection_words[] = {
     [PIN_PROTECT_MEMORY] = "memory", [PIN_PROTECT_SWAP] = "swap",         [PIN_PROTECT_CPUS] = "cpus",
     [PIN_PROTECT_PIDS] = "pids",     [PIN_PROTECT_LANDLOCK] = "landlock",
@@ -111,6 +130,18 @@ const char *pin_on_cap_name(enum pin_on_cap on_cap) {
 
 const char *pin_on_deny_name(enum pin_on_deny on_deny) {
     return word(pin_on_deny_words, PIN_ON_DENY_COUNT, on_deny);
+}
+
+const char *pin_unknown_names_name(enum pin_unknown_names answer) {
+    return word(pin_unknown_names_words, PIN_UNKNOWN_COUNT, answer);
+}
+
+const char *pin_inspect_name(enum pin_inspect inspect) {
+    return word(pin_inspect_words, PIN_INSPECT_COUNT, inspect);
+}
+
+const char *pin_accept_name(unsigned bit) {
+    return word(pin_accept_words, PIN_ACCEPT_WORDS, bit);
 }
 
 const char *pin_protocol_name(enum pin_protocol protocol) {

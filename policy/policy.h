@@ -23,6 +23,19 @@ enum pin_root_mode { PIN_ROOT_READ_ONLY, PIN_ROOT_OVERLAY, PIN_ROOT_MODE_COUNT }
 enum pin_on_cap { PIN_ON_CAP_DISCARD, PIN_ON_CAP_KILL, PIN_ON_CAP_COUNT };
 enum pin_on_deny { PIN_ON_DENY_ERRNO, PIN_ON_DENY_KILL, PIN_ON_DENY_COUNT };
 enum pin_protocol { PIN_PROTOCOL_TCP, PIN_PROTOCOL_UDP, PIN_PROTOCOL_COUNT };
+enum pin_unknown_names { PIN_UNKNOWN_NXDOMAIN, PIN_UNKNOWN_REFUSED, PIN_UNKNOWN_COUNT };
+enum pin_inspect {                   /* what the first bytes of a connection to a name are held to */
+                   PIN_INSPECT_AUTO, /* TLS on port 443, HTTP on port 80 */
+                   PIN_INSPECT_TLS,
+                   PIN_INSPECT_HTTP,
+                   PIN_INSPECT_NONE,
+                   PIN_INSPECT_COUNT
+};
+enum pin_accept {                                 /* a set: what passes where TLS is expected */
+                  PIN_ACCEPT_NO_NAME = 1,         /* a hello without a server name */
+                  PIN_ACCEPT_ENCRYPTED_HELLO = 2, /* one inside; the outer name is compared all the same */
+                  PIN_ACCEPT_PLAIN_TEXT = 4,      /* what isn't TLS */
+};
 enum pin_frames { /* a set: where result frames may be read */
                   PIN_FRAMES_NONE = 0,
                   PIN_FRAMES_FD = 1,           /* the descriptor PINFOLD_FRAME_FD */
@@ -47,6 +60,9 @@ const char *pin_access_name(enum pin_access access); /* "none", "read-only", "co
 const char *pin_root_mode_name(enum pin_root_mode mode);
 const char *pin_on_cap_name(enum pin_on_cap on_cap);
 const char *pin_on_deny_name(enum pin_on_deny on_deny);
+const char *pin_unknown_names_name(enum pin_unknown_names answer); /* "nxdomain", "refused" */
+const char *pin_inspect_name(enum pin_inspect inspect);
+const char *pin_accept_name(unsigned bit);
 const char *pin_protocol_name(enum pin_protocol protocol);
 int pin_protocol_find(const char *name);
 
@@ -87,6 +103,20 @@ struct pin_port_range {
     uint16_t first, last;
 };
 
+struct pin_egress_limits { /* PIN_UNLIMITED: none */
+    uint64_t connections_at_once, connections_total;
+    uint64_t bytes_out, bytes_in;
+    uint64_t bytes_per_second; /* both ways together */
+    uint64_t idle_ns, lifetime_ns;
+    uint64_t names_total, names_per_second; /* below wildcards; of a sandbox, not of a budget */
+};
+
+struct pin_egress_budget { /* limits that some rules share */
+    const char *name;
+    struct pin_egress_limits limits;
+    struct pin_place place;
+};
+
 struct pin_egress_rule {
     const char *host;    /* canonical name or "*.name"; NULL for a cidr rule */
     uint8_t address[16]; /* of a cidr rule: IPv6, or IPv4 in its mapped form ::ffff:a.b.c.d */
@@ -94,6 +124,9 @@ struct pin_egress_rule {
     struct pin_port_range *ports;
     size_t port_count;
     enum pin_protocol protocol;
+    enum pin_inspect inspect;
+    uint32_t accept;                        /* set of enum pin_accept */
+    const struct pin_egress_budget *budget; /* one of the policy's; NULL: none */
     struct pin_place place;
 };
 
@@ -134,6 +167,16 @@ enum pin_field {
     PIN_FIELD_FRAME,
     PIN_FIELD_ON_OUTPUT_CAP,
     PIN_FIELD_FRAMES,
+    PIN_FIELD_UNKNOWN_NAMES,
+    PIN_FIELD_CONNECTIONS,
+    PIN_FIELD_CONNECTIONS_TOTAL,
+    PIN_FIELD_BYTES_OUT,
+    PIN_FIELD_BYTES_IN,
+    PIN_FIELD_RATE,
+    PIN_FIELD_IDLE,
+    PIN_FIELD_LIFETIME,
+    PIN_FIELD_NAMES,
+    PIN_FIELD_NAMES_RATE,
     PIN_FIELD_SYSCALLS_BASELINE,
     PIN_FIELD_SYSCALLS_ON_DENY,
     PIN_FIELD_USER,
@@ -147,6 +190,7 @@ enum pin_field {
     PIN_FIELD_MOUNTS,
     PIN_FIELD_EGRESS,
     PIN_FIELD_EGRESS_DENY,
+    PIN_FIELD_BUDGETS,
     PIN_FIELD_SYSCALLS_ALLOW,
     PIN_FIELD_SYSCALLS_DENY,
     PIN_FIELD_CAPABILITIES,
@@ -195,6 +239,10 @@ struct pin_policy {
     struct {
         struct pin_egress_rule *egress, *deny;
         size_t egress_count, deny_count;
+        struct pin_egress_budget *budgets;
+        size_t budget_count;
+        struct pin_egress_limits limits;      /* of the whole sandbox */
+        enum pin_unknown_names unknown_names; /* how a name is answered that no rule allows */
     } network;
 
     struct {

@@ -66,6 +66,19 @@ static void copy_rules(struct copy *copy, struct pin_egress_rule **rules, size_t
     }
 }
 
+static void copy_budgets(struct copy *copy) {
+    struct pin_policy *to = copy->to;
+    const struct pin_egress_budget *from = to->network.budgets;
+    COPY_ARRAY(copy, to->network.budgets, to->network.budget_count);
+    for (size_t i = 0; i < to->network.budget_count; i++) {
+        to->network.budgets[i].name = copy_text(copy, to->network.budgets[i].name);
+        copy_place(copy, &to->network.budgets[i].place);
+    }
+    for (size_t i = 0; i < to->network.egress_count; i++)
+        if (to->network.egress[i].budget != NULL)
+            to->network.egress[i].budget = &to->network.budgets[to->network.egress[i].budget - from];
+}
+
 static void copy_syscalls(struct copy *copy, struct pin_syscall_entry **entries, size_t count) {
     COPY_ARRAY(copy, *entries, count);
     for (size_t i = 0; i < count; i++) {
@@ -103,6 +116,7 @@ struct pin_policy *pin_policy_copy(const struct pin_policy *policy) {
     copy_strings(&copy, &to->filesystem.write);
     copy_rules(&copy, &to->network.egress, to->network.egress_count);
     copy_rules(&copy, &to->network.deny, to->network.deny_count);
+    copy_budgets(&copy);
     to->syscalls.baseline = copy_text(&copy, policy->syscalls.baseline);
     copy_syscalls(&copy, &to->syscalls.allow, to->syscalls.allow_count);
     copy_syscalls(&copy, &to->syscalls.deny, to->syscalls.deny_count);

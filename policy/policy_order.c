@@ -82,6 +82,7 @@ static number_order *order_of(const struct pin_field_row *row) {
     switch ((int)row->field) {
     case PIN_FIELD_USER:
     case PIN_FIELD_GROUP: return same_id;
+    case PIN_FIELD_UNKNOWN_NAMES:
     case PIN_FIELD_ON_OUTPUT_CAP:
     case PIN_FIELD_SYSCALLS_ON_DENY: return at_least; /* the later word is the harder one */
     default: return at_most;
@@ -184,6 +185,7 @@ static void compare_row(struct compare *compare, const struct pin_field_row *row
     case PIN_TYPE_VARIABLES: /* a value of the author's own; `refuse` holds for it all the same */
     case PIN_TYPE_WORD:      /* these two together, in the end */
     case PIN_TYPE_SYSCALLS: return;
+    case PIN_TYPE_BUDGETS: return; /* with the rules that name them */
     case PIN_TYPE_EGRESS: compare_egress(compare, row); return;
     case PIN_TYPE_DENY: compare_deny(compare, row); return;
     case PIN_TYPE_STRINGS:

@@ -169,6 +169,7 @@ struct pin_policy *pin_policy_load_file(const struct pin_policy_file *file, bool
     else
         pin_policy_set_defaults(policy);
     apply(&load, file);
+    pin_reader_give_budgets(policy, found);
     check_syscalls(policy, found);
     if (found->count + found->dropped > before) {
         pin_policy_free(policy);

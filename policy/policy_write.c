@@ -73,6 +73,25 @@ static void write_mount(struct pin_buffer *to, const struct pin_mount_rule *moun
     pin_buffer_printf(to, ",\"access\":\"%s\"}", pin_access_words[mount->access]);
 }
 
+static void write_terms(struct pin_buffer *to, const struct pin_egress_rule *rule) {
+    pin_buffer_printf(to, ",\"protocol\":\"%s\"", pin_protocol_words[rule->protocol]);
+    if (rule->inspect != PIN_INSPECT_AUTO)
+        pin_buffer_printf(to, ",\"inspect\":\"%s\"", pin_inspect_words[rule->inspect]);
+    if (rule->accept != 0) {
+        const char *between = ",\"accept\":[";
+        for (unsigned i = 0; i < PIN_ACCEPT_WORDS; i++)
+            if ((rule->accept >> i & 1) != 0) {
+                pin_buffer_printf(to, "%s\"%s\"", between, pin_accept_words[i]);
+                between = ",";
+            }
+        pin_buffer_add(to, "]");
+    }
+    if (rule->budget != NULL) {
+        pin_buffer_add(to, ",\"budget\":");
+        pin_buffer_json(to, rule->budget->name);
+    }
+}
+
 static void write_egress(struct pin_buffer *to, const struct pin_egress_rule *rule, bool deny) {
     char cidr[PIN_CIDR_TEXT];
     pin_buffer_add(to, rule->host != NULL ? "{\"host\":" : "{\"cidr\":");
@@ -86,10 +105,10 @@ static void write_egress(struct pin_buffer *to, const struct pin_egress_rule *ru
         else
             pin_buffer_printf(to, "\"%u-%u\"", range->first, range->last);
     }
-    if (deny)
-        pin_buffer_add(to, "]}");
-    else
-        pin_buffer_printf(to, "],\"protocol\":\"%s\"}", pin_protocol_words[rule->protocol]);
+    pin_buffer_add(to, "]");
+    if (!deny)
+        write_terms(to, rule);
+    pin_buffer_add(to, "}");
 }
 
 static int compare_args(const void *a, const void *b) {
@@ -131,6 +150,25 @@ static void write_syscall(struct pin_buffer *to, const struct pin_syscall_entry 
     pin_buffer_add(to, "]}");
 }
 
+static void write_amount(struct pin_buffer *to, const struct pin_field_row *row, uint64_t value);
+
+static void write_budget(struct pin_buffer *to, const struct pin_egress_budget *budget) {
+    pin_buffer_add(to, "{\"name\":");
+    pin_buffer_json(to, budget->name);
+    for (size_t i = 0; i < PIN_BUDGET_ROWS; i++) {
+        const struct pin_field_row *row = &pin_limit_fields.rows[i];
+        uint64_t value;
+        memcpy(&value,
+               (const char *)&budget->limits + row->offset - offsetof(struct pin_policy, network.limits),
+               sizeof(value));
+        if (value == PIN_UNLIMITED)
+            continue;
+        pin_buffer_printf(to, ",\"%s\":", row->key);
+        write_amount(to, row, value);
+    }
+    pin_buffer_add(to, "}");
+}
+
 static void write_item(struct writer *writer, struct pin_buffer *to, const struct pin_field_row *row,
                        const void *item) {
     switch ((int)row->type) {
@@ -138,6 +176,7 @@ static void write_item(struct writer *writer, struct pin_buffer *to, const struc
     case PIN_TYPE_MOUNTS: write_mount(to, item); return;
     case PIN_TYPE_EGRESS:
     case PIN_TYPE_DENY: write_egress(to, item, row->type == PIN_TYPE_DENY); return;
+    case PIN_TYPE_BUDGETS: write_budget(to, item); return;
     case PIN_TYPE_SYSCALLS: write_syscall(to, item); return;
     default: pin_buffer_json(to, ((const struct pin_string *)item)->text); return;
     }
@@ -231,6 +270,17 @@ static void write_cpus(struct pin_buffer *to, uint32_t millicpus) {
     pin_buffer_add(to, millicpus == 0 ? "\"unlimited\"" : pin_print_cpus(text, millicpus));
 }
 
+static void write_amount(struct pin_buffer *to, const struct pin_field_row *row, uint64_t value) {
+    if (row->type == PIN_TYPE_SIZE)
+        write_size(to, value);
+    else if (row->type == PIN_TYPE_TIME)
+        write_time(to, value);
+    else if (value == PIN_UNLIMITED)
+        pin_buffer_add(to, "\"unlimited\"");
+    else
+        pin_buffer_printf(to, "%" PRIu64, value);
+}
+
 static void write_value(struct writer *writer, const struct pin_field_row *row) {
     const char *slot = (const char *)writer->policy + row->offset;
     struct pin_buffer *to = writer->to;
@@ -255,15 +305,10 @@ static void write_value(struct writer *writer, const struct pin_field_row *row) 
     }
     memcpy(&wide, slot, sizeof(wide));
     switch ((int)row->type) {
-    case PIN_TYPE_SIZE: write_size(to, wide); return;
-    case PIN_TYPE_TIME: write_time(to, wide); return;
+    case PIN_TYPE_SIZE:
+    case PIN_TYPE_TIME:
+    case PIN_TYPE_COUNT: write_amount(to, row, wide); return;
     case PIN_TYPE_SET64: write_words(to, row, wide); return;
-    case PIN_TYPE_COUNT:
-        if (wide == PIN_UNLIMITED)
-            pin_buffer_add(to, "\"unlimited\"");
-        else
-            pin_buffer_printf(to, "%" PRIu64, wide);
-        return;
     default: write_list(writer, row); return;
     }
 }
@@ -334,6 +379,7 @@ static const struct pin_place *place_of(const struct pin_field_row *row, const v
     case PIN_TYPE_MOUNTS: return &((const struct pin_mount_rule *)item)->place;
     case PIN_TYPE_EGRESS:
     case PIN_TYPE_DENY: return &((const struct pin_egress_rule *)item)->place;
+    case PIN_TYPE_BUDGETS: return &((const struct pin_egress_budget *)item)->place;
     case PIN_TYPE_SYSCALLS: return &((const struct pin_syscall_entry *)item)->place;
     default: return &((const struct pin_string *)item)->place;
     }
@@ -418,6 +464,7 @@ static void visit_row(struct visit *visit, const struct pin_field_row *row) {
     case PIN_TYPE_MOUNTS:
     case PIN_TYPE_EGRESS:
     case PIN_TYPE_DENY:
+    case PIN_TYPE_BUDGETS:
     case PIN_TYPE_SYSCALLS: visit_items(visit, row); return;
     case PIN_TYPE_VARIABLES: visit_variables(visit); return;
     case PIN_TYPE_SET64: visit_capabilities(visit); return;

@@ -1,6 +1,7 @@
 #include "policy/port_set.h"
 
 #include "policy/egress_rule.h"
+#include "policy/egress_terms.h"
 
 void pin_port_set_add(struct pin_arena *arena, struct pin_port_set *set, const struct pin_port_range *ranges,
                       size_t count) {
@@ -39,6 +40,6 @@ struct pin_port_set pin_port_set_given(struct pin_arena *arena, const struct pin
     struct pin_port_set given = {0};
     for (size_t i = 0; i < count; i++)
         if (rules[i].protocol == rule->protocol && pin_egress_covers_target(&rules[i], rule))
-            pin_port_set_add(arena, &given, rules[i].ports, rules[i].port_count);
+            pin_egress_add_granted(arena, &given, &rules[i], rule);
     return given;
 }

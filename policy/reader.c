@@ -74,6 +74,7 @@ static void apply_field(struct pin_reader *reader, const struct pin_json *node,
     case PIN_TYPE_MOUNTS:
     case PIN_TYPE_EGRESS:
     case PIN_TYPE_DENY:
+    case PIN_TYPE_BUDGETS:
     case PIN_TYPE_SYSCALLS: pin_reader_list(reader, node, row); return;
     case PIN_TYPE_VERSION:
     case PIN_TYPE_NAME:

@@ -28,7 +28,14 @@ void pin_reader_list(struct pin_reader *reader, const struct pin_json *node, con
 void pin_reader_variables(struct pin_reader *reader, const struct pin_json *node,
                           const struct pin_field_row *row);
 
-/* One item of a list; false after a fault: reader_items.c. */
+/* Rules get the budgets that they name, once all files are read: reader_egress.c. */
+void pin_reader_give_budgets(struct pin_policy *policy, struct pin_findings *found);
+
+/* A size, a time or a count; false after a fault: reader_values.c. */
+bool pin_reader_amount(struct pin_reader *reader, const struct pin_json *node,
+                       const struct pin_field_row *row, uint64_t *value);
+
+/* One item of a list; false after a fault: reader_items.c, reader_egress.c. */
 bool pin_reader_image(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
                       void *item);
 bool pin_reader_mount(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
@@ -37,6 +44,8 @@ bool pin_reader_egress(struct pin_reader *reader, const struct pin_json *node,
                        const struct pin_field_row *row, void *item);
 bool pin_reader_deny(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
                      void *item);
+bool pin_reader_budget(struct pin_reader *reader, const struct pin_json *node,
+                       const struct pin_field_row *row, void *item);
 bool pin_reader_syscall(struct pin_reader *reader, const struct pin_json *node,
                         const struct pin_field_row *row, void *item);
 

@@ -5,8 +5,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "policy/checks.h"
-#include "policy/egress_rule.h"
-#include "policy/host_grant.h"
 #include "policy/reader.h"
 #include "policy/words.h"
 
@@ -20,12 +18,6 @@ static bool refuse(struct pin_reader *reader, const struct pin_json *node, const
 
 static bool missing(struct pin_reader *reader, const struct pin_json *node, const char *key) {
     pin_json_fault(reader->source, node, reader->found, NULL, "the key '%s' is missing", key);
-    return false;
-}
-
-static bool fault_from(struct pin_reader *reader, const struct pin_json *node, const struct pin_error *err) {
-    pin_json_fault(reader->source, node, reader->found, err->hint[0] != '\0' ? err->hint : NULL, "%s",
-                   err->message);
     return false;
 }
 
@@ -139,117 +131,6 @@ bool pin_reader_mount(struct pin_reader *reader, const struct pin_json *node, co
     mount->access = (enum pin_access)access;
     mount->place = pin_json_place(reader->source, node);
     return true;
-}
-
-/* --- network.egress, network.deny --- */
-
-static bool read_port(struct pin_reader *reader, const struct pin_json *node, struct pin_port_range *range) {
-    json_int_t port = json_integer_value(node->value);
-    if (json_is_integer(node->value) && port >= 1 && port <= UINT16_MAX) {
-        *range = (struct pin_port_range){(uint16_t)port, (uint16_t)port};
-        return true;
-    }
-    if (json_is_string(node->value) && strchr(json_string_value(node->value), '-') != NULL &&
-        pin_ports_parse(json_string_value(node->value), range))
-        return true;
-    pin_json_fault(reader->source, node, reader->found, NULL,
-                   "a port is a number from 1 to 65535, or a range such as \"8000-8100\"");
-    return false;
-}
-
-static bool read_ports(struct pin_reader *reader, const struct pin_json *node, struct pin_egress_rule *rule) {
-    if (!json_is_array(node->value) || node->count == 0) {
-        if (json_is_array(node->value))
-            pin_json_fault(reader->source, node, reader->found, NULL, "the list of ports is empty");
-        else
-            pin_reader_expected(reader, node, "a list of ports");
-        return false;
-    }
-    bool good = true;
-    for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
-        struct pin_port_range *range =
-            pin_arena_grow(&reader->policy->arena, &rule->ports, &rule->port_count, sizeof(*range));
-        good = read_port(reader, child, range) && good;
-    }
-    rule->port_count = pin_ports_normalise(rule->ports, rule->port_count);
-    return good;
-}
-
-/* A refusal may name whom it likes, and a site's file is a ceiling. */
-static bool read_host(struct pin_reader *reader, const struct pin_json *node, bool deny,
-                      struct pin_egress_rule *rule) {
-    char canonical[PIN_HOST_MAX + 2];
-    struct pin_error err = {0};
-    const char *text = pin_reader_string(reader, node);
-    if (text == NULL)
-        return false;
-    if (reader->site && strcmp(text, "*") == 0)
-        memcpy(canonical, "*", 2);
-    else if (!(deny || reader->site ? pin_host_pattern : pin_host_grant)(text, canonical, &err))
-        return fault_from(reader, node, &err);
-    rule->host = pin_arena_strdup(&reader->policy->arena, canonical);
-    return true;
-}
-
-static bool read_cidr(struct pin_reader *reader, const struct pin_json *node, struct pin_egress_rule *rule) {
-    struct pin_error err = {0};
-    const char *text = pin_reader_string(reader, node);
-    if (text == NULL)
-        return false;
-    return pin_cidr_parse(text, rule->address, &rule->prefix, &err) || fault_from(reader, node, &err);
-}
-
-static struct pin_port_range *all_ports(struct pin_reader *reader) {
-    static const struct pin_port_range all = {1, UINT16_MAX};
-    return pin_arena_memdup(&reader->policy->arena, &all, sizeof(all));
-}
-
-/* A rule's destination and ports; `ports` may be NULL, for all of them, in a refusal. */
-static bool read_destination(struct pin_reader *reader, const struct pin_json *node,
-                             const struct pin_json *host, const struct pin_json *cidr,
-                             const struct pin_json *ports, bool deny, struct pin_egress_rule *rule) {
-    if ((host == NULL) == (cidr == NULL)) {
-        pin_json_fault(reader->source, node, reader->found, NULL,
-                       "a destination is named by either 'host' or 'cidr'");
-        return false;
-    }
-    bool good = host != NULL ? read_host(reader, host, deny, rule) : read_cidr(reader, cidr, rule);
-    rule->place = pin_json_place(reader->source, node);
-    if (ports != NULL)
-        return read_ports(reader, ports, rule) && good;
-    rule->ports = all_ports(reader);
-    rule->port_count = 1;
-    return good;
-}
-
-bool pin_reader_egress(struct pin_reader *reader, const struct pin_json *node,
-                       const struct pin_field_row *row, void *item) {
-    (void)row;
-    enum { HOST, CIDR, PORTS, PROTOCOL, COUNT };
-    static const char *const keys[COUNT] = {"host", "cidr", "ports", "protocol"};
-    const struct pin_json *member[COUNT];
-    struct pin_egress_rule *rule = item;
-    if (!pin_reader_members(reader, node, keys, COUNT, member))
-        return false;
-    if (member[PORTS] == NULL)
-        return missing(reader, node, "ports");
-    bool good = read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], false, rule);
-    int protocol = member[PROTOCOL] == NULL
-                       ? PIN_PROTOCOL_TCP
-                       : pin_reader_word(reader, member[PROTOCOL], pin_protocol_words, PIN_PROTOCOL_COUNT);
-    rule->protocol = (enum pin_protocol)protocol;
-    return good && protocol >= 0;
-}
-
-/* A refusal holds for both protocols. */
-bool pin_reader_deny(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
-                     void *item) {
-    (void)row;
-    enum { HOST, CIDR, PORTS, COUNT };
-    static const char *const keys[COUNT] = {"host", "cidr", "ports"};
-    const struct pin_json *member[COUNT];
-    return pin_reader_members(reader, node, keys, COUNT, member) &&
-           read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], true, item);
 }
 
 /* --- syscalls.allow, syscalls.deny --- */

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "policy/checks.h"
 #include "policy/egress_rule.h"
+#include "policy/egress_terms.h"
 #include "policy/reader.h"
 
 #define ITEM_ROOM 256 /* an item of the largest type */
@@ -67,6 +68,12 @@ static bool same_egress(const void *a, const void *b) {
     return pin_egress_same(a, b);
 }
 
+static bool same_budget(const void *a, const void *b) {
+    const struct pin_egress_budget *left = a, *right = b;
+    return strcmp(left->name, right->name) == 0 && pin_egress_limits_within(&left->limits, &right->limits) &&
+           pin_egress_limits_within(&right->limits, &left->limits);
+}
+
 static bool same_syscall(const void *a, const void *b) {
     const struct pin_syscall_entry *left = a, *right = b;
     if (strcmp(left->name, right->name) != 0 || left->arg_count != right->arg_count)
@@ -85,6 +92,8 @@ static const struct list_type *type_of(const struct pin_field_row *row) {
     static const struct list_type mounts = {sizeof(struct pin_mount_rule), pin_reader_mount, same_mount};
     static const struct list_type egress = {sizeof(struct pin_egress_rule), pin_reader_egress, same_egress};
     static const struct list_type deny = {sizeof(struct pin_egress_rule), pin_reader_deny, same_egress};
+    static const struct list_type budgets = {sizeof(struct pin_egress_budget), pin_reader_budget,
+                                             same_budget};
     static const struct list_type calls = {sizeof(struct pin_syscall_entry), pin_reader_syscall,
                                            same_syscall};
     _Static_assert(sizeof(struct pin_syscall_entry) <= ITEM_ROOM, "the largest item fits");
@@ -93,6 +102,7 @@ static const struct list_type *type_of(const struct pin_field_row *row) {
     case PIN_TYPE_MOUNTS: return &mounts;
     case PIN_TYPE_EGRESS: return &egress;
     case PIN_TYPE_DENY: return &deny;
+    case PIN_TYPE_BUDGETS: return &budgets;
     case PIN_TYPE_SYSCALLS: return &calls;
     default: return &strings;
     }

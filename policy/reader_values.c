@@ -166,19 +166,24 @@ static bool read_cpus(struct pin_reader *reader, const struct pin_json *node, co
     return in_range(reader, node, row, *millis, print_millis);
 }
 
+bool pin_reader_amount(struct pin_reader *reader, const struct pin_json *node,
+                       const struct pin_field_row *row, uint64_t *value) {
+    bool fault;
+    if (take_unlimited(reader, node, row, &fault)) {
+        *value = PIN_UNLIMITED;
+        return true;
+    }
+    return !fault && (row->type == PIN_TYPE_SIZE   ? read_size(reader, node, row, value)
+                      : row->type == PIN_TYPE_TIME ? read_time(reader, node, row, value)
+                                                   : read_integer(reader, node, value, "a count") &&
+                                                         in_range(reader, node, row, *value, print_count));
+}
+
 static bool store_u64(struct pin_reader *reader, const struct pin_json *node,
                       const struct pin_field_row *row) {
-    uint64_t value = PIN_UNLIMITED;
-    bool fault;
-    if (!take_unlimited(reader, node, row, &fault)) {
-        bool good =
-            !fault && (row->type == PIN_TYPE_SIZE   ? read_size(reader, node, row, &value)
-                       : row->type == PIN_TYPE_TIME ? read_time(reader, node, row, &value)
-                                                    : read_integer(reader, node, &value, "a count") &&
-                                                          in_range(reader, node, row, value, print_count));
-        if (!good)
-            return false;
-    }
+    uint64_t value;
+    if (!pin_reader_amount(reader, node, row, &value))
+        return false;
     memcpy(slot_of(reader, row), &value, sizeof(value));
     return true;
 }

@@ -9,12 +9,16 @@
 #define PIN_FRAMES_WORDS 3
 #define PIN_BASELINE_WORDS 4 /* in the order of what they let through */
 #define PIN_RECORD_WORDS 3
+#define PIN_ACCEPT_WORDS 3
 
 extern const char *const pin_access_words[PIN_ACCESS_COUNT];
 extern const char *const pin_root_mode_words[PIN_ROOT_MODE_COUNT];
 extern const char *const pin_on_cap_words[PIN_ON_CAP_COUNT];
 extern const char *const pin_on_deny_words[PIN_ON_DENY_COUNT];
 extern const char *const pin_protocol_words[PIN_PROTOCOL_COUNT];
+extern const char *const pin_unknown_names_words[PIN_UNKNOWN_COUNT];
+extern const char *const pin_inspect_words[PIN_INSPECT_COUNT];
+extern const char *const pin_accept_words[PIN_ACCEPT_WORDS]; /* the index is the bit of enum pin_accept */
 extern const char *const pin_protection_words[PIN_PROTECT_COUNT];
 extern const char *const pin_frames_words[PIN_FRAMES_WORDS]; /* the index is the bit of enum pin_frames */
 extern const char *const pin_baseline_words[PIN_BASELINE_WORDS];

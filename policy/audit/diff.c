@@ -34,7 +34,7 @@ void pin_diff_add(const struct pin_diff_side *side, const char *pointer, const s
 static struct pin_policy without_lists(const struct pin_policy *policy) {
     struct pin_policy bare = *policy;
     bare.image_count = bare.filesystem.write.count = bare.filesystem.mount_count = 0;
-    bare.network.egress_count = bare.network.deny_count = 0;
+    bare.network.egress_count = bare.network.deny_count = bare.network.budget_count = 0;
     bare.syscalls.allow_count = bare.syscalls.deny_count = 0;
     bare.environment.pass.count = bare.environment.refuse.count = bare.environment.set_count = 0;
     bare.secrets.count = bare.audit.record.count = bare.audit.require_labels.count = 0;
@@ -101,6 +101,7 @@ static void compare_values(const struct pin_diff_side *side, const struct pin_fi
         case PIN_TYPE_MOUNTS:
         case PIN_TYPE_EGRESS:
         case PIN_TYPE_DENY:
+        case PIN_TYPE_BUDGETS:
         case PIN_TYPE_SYSCALLS:
         case PIN_TYPE_VARIABLES: break; /* elsewhere */
         }

@@ -141,6 +141,27 @@ static void say_rule(const struct writer *writer, const struct pin_egress_rule *
             rule->host[0] == '*' ? ", whatever stands for the *" : "");
 }
 
+/* What a rule lets pass that is stopped where nothing is said, and its budget. */
+static void say_terms(const struct writer *writer, const struct pin_egress_rule *rule) {
+    struct pin_arena *arena = &writer->explain->arena;
+    const char *text = pin_why_egress_text(arena, rule), *passes = "";
+    if (rule->inspect == PIN_INSPECT_NONE)
+        say(writer, PIN_EXPLAIN_NETWORK, PIN_EXPLAIN_CAN, &rule->place,
+            "What it sends to %s isn't looked into: a server may forward it to another host of its own.",
+            text);
+    for (unsigned i = 0; pin_accept_name(i) != NULL; i++)
+        if ((rule->accept >> i & 1) != 0)
+            passes =
+                pin_arena_printf(arena, "%s%s%s", passes, *passes != '\0' ? ", " : "", pin_accept_name(i));
+    if (*passes != '\0')
+        say(writer, PIN_EXPLAIN_NETWORK, PIN_EXPLAIN_CAN, &rule->place,
+            "Where %s expects TLS, this passes all the same: %s.", text, passes);
+    if (rule->budget != NULL)
+        say(writer, PIN_EXPLAIN_NETWORK, PIN_EXPLAIN_CANNOT, &rule->budget->place,
+            "To %s it can't go beyond the budget %s.", text,
+            pin_policy_item_text(arena, PIN_FIELD_BUDGETS, rule->budget));
+}
+
 static void say_network(const struct writer *writer) {
     const struct pin_policy *policy = writer->policy;
     size_t count = policy->network.egress_count;
@@ -151,6 +172,8 @@ static void say_network(const struct writer *writer) {
     }
     for (size_t i = 0; i < count && i < SHOWN_RULES; i++)
         say_rule(writer, &policy->network.egress[i]);
+    for (size_t i = 0; i < count && i < SHOWN_RULES; i++)
+        say_terms(writer, &policy->network.egress[i]);
     if (count > SHOWN_RULES)
         say(writer, PIN_EXPLAIN_NETWORK, PIN_EXPLAIN_CAN, at(writer, PIN_FIELD_EGRESS),
             "And to the destinations of %zu more rules.", count - SHOWN_RULES);

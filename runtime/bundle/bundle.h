@@ -159,6 +159,11 @@ struct pin_bundle_ext {
     uint32_t frames;                              /* enum pin_frames */
     struct pin_egress_rule *egress, *egress_deny; /* a refusal beats every grant, for both protocols */
     size_t egress_count, egress_deny_count;
+    struct pin_egress_budget *egress_budgets; /* those that rules name */
+    size_t egress_budget_count;
+    bool has_egress_limits;
+    struct pin_egress_limits egress_limits; /* of the whole sandbox */
+    enum pin_unknown_names unknown_names;
     const char **secrets;
     size_t secret_count;
     struct pin_pair *labels;

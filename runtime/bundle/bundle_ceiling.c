@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "policy/checks.h"
+#include "policy/egress_terms.h"
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
 #include "runtime/bundle/bundle_wall.h"
@@ -182,10 +183,24 @@ static void state_identity(struct pin_policy *asked, const struct pin_bundle *bu
         asked->capabilities |= bundle->process.capabilities[i];
 }
 
+/* A rule whose budget nobody has declared keeps the bare name: no budget of the ceiling is it. */
+static void give_budgets(struct pin_policy *asked) {
+    (void)pin_egress_give_budgets(asked->network.egress, asked->network.egress_count, asked->network.budgets,
+                                  asked->network.budget_count);
+}
+
 static void state_grants(struct pin_policy *asked, const struct pin_bundle *bundle) {
     const struct pin_bundle_ext *ext = &bundle->ext;
-    asked->network.egress = ext->egress;
+    asked->network.egress =
+        pin_arena_memdup(&asked->arena, ext->egress, ext->egress_count * sizeof(*ext->egress));
     asked->network.egress_count = ext->egress_count;
+    if (ext->egress_budget_count > 0) {
+        asked->network.budgets = ext->egress_budgets;
+        asked->network.budget_count = ext->egress_budget_count;
+    }
+    give_budgets(asked);
+    if (ext->has_egress_limits)
+        asked->network.limits = ext->egress_limits;
     asked->secrets = secrets_of(&asked->arena, ext->secrets, ext->secret_count);
     asked->tty = bundle->process.terminal;
     asked->frames = ext->frames;

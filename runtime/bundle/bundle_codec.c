@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "policy/egress_rule.h"
+#include "policy/egress_terms.h"
 #include "policy/host_grant.h"
 #include "policy/policy_write.h"
 
@@ -225,6 +226,27 @@ static bool write_destination(struct pin_json_text *text, const void *base) {
 
 const struct pin_bundle_codec pin_codec_destination = {read_destination, write_destination};
 const struct pin_bundle_codec pin_codec_denied = {read_denied, write_destination};
+
+/* The limits come later: pin_egress_give_budgets(). */
+static void read_budget(struct pin_bundle_reader *reader, const struct pin_json *node, void *base) {
+    struct pin_egress_rule *rule = base;
+    const char *text = pin_bundle_read_text(reader, node);
+    if (text == NULL)
+        return;
+    struct pin_egress_budget *named = pin_arena_alloc(reader->arena, sizeof(*named));
+    *named = (struct pin_egress_budget){.name = pin_arena_strdup(reader->arena, text),
+                                        .limits = pin_egress_no_limits};
+    rule->budget = named;
+}
+
+static bool write_budget(struct pin_json_text *text, const void *base) {
+    const struct pin_egress_rule *rule = base;
+    if (rule->budget != NULL)
+        pin_json_text_string(text, rule->budget->name);
+    return rule->budget != NULL;
+}
+
+const struct pin_bundle_codec pin_codec_budget = {read_budget, write_budget};
 
 static void read_ports(struct pin_bundle_reader *reader, const struct pin_json *node, void *base) {
     struct pin_egress_rule *rule = base;

@@ -10,6 +10,7 @@ extern const struct pin_bundle_codec pin_codec_architectures; /* struct pin_filt
 extern const struct pin_bundle_codec pin_codec_flags;         /* struct pin_filter */
 extern const struct pin_bundle_codec pin_codec_rules;         /* struct pin_filter */
 extern const struct pin_bundle_codec pin_codec_destination;   /* struct pin_egress_rule */
+extern const struct pin_bundle_codec pin_codec_budget;        /* its budget, by name */
 extern const struct pin_bundle_codec pin_codec_denied;        /* the same, of a refusal */
 extern const struct pin_bundle_codec pin_codec_ports;         /* struct pin_egress_rule */
 extern const struct pin_bundle_codec pin_codec_place;         /* struct pin_egress_rule */

@@ -19,6 +19,14 @@ static const char *protocol_name(unsigned protocol) {
     return pin_protocol_name((enum pin_protocol)protocol);
 }
 
+static const char *inspect_name(unsigned inspect) {
+    return pin_inspect_name((enum pin_inspect)inspect);
+}
+
+static const char *unknown_names_name(unsigned answer) {
+    return pin_unknown_names_name((enum pin_unknown_names)answer);
+}
+
 static const char *on_exit_name(unsigned on_exit) {
     static const char *const names[] = {
         [PIN_ON_EXIT_DISCARD] = "discard", [PIN_ON_EXIT_KEEP] = "keep", [PIN_ON_EXIT_MERGE] = "merge"};
@@ -70,6 +78,11 @@ static const struct pin_bundle_row egress_rows[] = {
     PIN_ROW("protocol", CHOICE, PIN_AT(struct pin_egress_rule, protocol), .name = protocol_name,
             .names = PIN_PROTOCOL_COUNT),
     PIN_ROW("place", CODEC, .codec = &pin_codec_place),
+    PIN_ROW("inspect", CHOICE, PIN_AT(struct pin_egress_rule, inspect), .name = inspect_name,
+            .names = PIN_INSPECT_COUNT),
+    PIN_ROW("accept", SET, PIN_AT(struct pin_egress_rule, accept), .size = 4, .name = pin_accept_name,
+            .names = 3),
+    PIN_ROW("budget", CODEC, .codec = &pin_codec_budget),
 };
 static const struct pin_bundle_table egress_fields = PIN_TABLE(egress_rows);
 
@@ -80,6 +93,28 @@ static const struct pin_bundle_row deny_rows[] = {
             .names = PIN_PROTOCOL_COUNT),
 };
 static const struct pin_bundle_table deny_fields = PIN_TABLE(deny_rows);
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): the name of a member can't stand in parentheses */
+#define LIMITS(type, of)                                                                                     \
+    PIN_ROW("connections", LIMIT, PIN_AT(type, of.connections_at_once), .absent = -1),                       \
+        PIN_ROW("connectionsTotal", LIMIT, PIN_AT(type, of.connections_total), .absent = -1),                \
+        PIN_ROW("bytesOut", LIMIT, PIN_AT(type, of.bytes_out), .absent = -1),                                \
+        PIN_ROW("bytesIn", LIMIT, PIN_AT(type, of.bytes_in), .absent = -1),                                  \
+        PIN_ROW("bytesPerSecond", LIMIT, PIN_AT(type, of.bytes_per_second), .absent = -1),                   \
+        PIN_ROW("idleNs", LIMIT, PIN_AT(type, of.idle_ns), .absent = -1),                                    \
+        PIN_ROW("lifetimeNs", LIMIT, PIN_AT(type, of.lifetime_ns), .absent = -1),                            \
+        PIN_ROW("names", LIMIT, PIN_AT(type, of.names_total), .absent = -1),                                 \
+        PIN_ROW("namesPerSecond", LIMIT, PIN_AT(type, of.names_per_second), .absent = -1)
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+static const struct pin_bundle_row egress_limit_rows[] = {LIMITS(EXT, egress_limits)};
+static const struct pin_bundle_table egress_limit_fields = PIN_TABLE(egress_limit_rows);
+
+static const struct pin_bundle_row budget_rows[] = {
+    PIN_ROW("name", TEXT, PIN_AT(struct pin_egress_budget, name), .required = true),
+    LIMITS(struct pin_egress_budget, limits),
+};
+static const struct pin_bundle_table budget_fields = PIN_TABLE(budget_rows);
 
 static const struct pin_bundle_row overlay_rows[] = {
     PIN_ROW("size", LIMIT, PIN_AT(EXT, root_overlay.size_bytes)),
@@ -97,6 +132,11 @@ static const struct pin_bundle_row ext_rows[] = {
             .size = sizeof(struct pin_egress_rule), .table = &egress_fields),
     PIN_ROW("egressDeny", LIST, PIN_AT(EXT, egress_deny), PIN_N(EXT, egress_deny_count),
             .size = sizeof(struct pin_egress_rule), .table = &deny_fields),
+    PIN_ROW("egressBudgets", LIST, PIN_AT(EXT, egress_budgets), PIN_N(EXT, egress_budget_count),
+            .size = sizeof(struct pin_egress_budget), .table = &budget_fields),
+    PIN_ROW("egressLimits", OBJECT, PIN_HAS(EXT, has_egress_limits), .table = &egress_limit_fields),
+    PIN_ROW("unknownNames", CHOICE, PIN_AT(EXT, unknown_names), .name = unknown_names_name,
+            .names = PIN_UNKNOWN_COUNT),
     PIN_ROW("secrets", TEXTS, PIN_AT(EXT, secrets), PIN_N(EXT, secret_count)),
     PIN_ROW("labels", PAIRS, PIN_AT(EXT, labels), PIN_N(EXT, label_count)),
     PIN_ROW("rootOverlay", OBJECT, PIN_HAS(EXT, root_overlay.enabled), .table = &overlay_fields),

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "policy/checks.h"
 #include "policy/egress_rule.h"
+#include "policy/egress_terms.h"
 #include "runtime/bundle/bundle_places.h"
 #include "runtime/bundle/resolve.h"
 
@@ -191,6 +192,18 @@ static void copy_egress(struct pin_bundle *bundle, const struct pin_policy *poli
         copy_rule(bundle, &bundle->ext.egress[i], &policy->network.egress[i]);
 }
 
+static void copy_budgets(struct pin_bundle *bundle, const struct pin_policy *policy) {
+    size_t count = policy->network.budget_count;
+    bundle->ext.egress_budgets = pin_arena_memdup(&bundle->arena, policy->network.budgets,
+                                                  count * sizeof(*bundle->ext.egress_budgets));
+    bundle->ext.egress_budget_count = count;
+    for (size_t i = 0; i < count; i++) {
+        struct pin_egress_budget *budget = &bundle->ext.egress_budgets[i];
+        budget->name = pin_arena_strdup(&bundle->arena, budget->name);
+        budget->place = (struct pin_place){0};
+    }
+}
+
 static bool is_denied_already(const struct pin_bundle_ext *ext, const struct pin_egress_rule *rule) {
     for (size_t i = 0; i < ext->egress_deny_count; i++)
         if (pin_egress_same(&ext->egress_deny[i], rule))
@@ -215,6 +228,16 @@ void pin_fill_grants(struct pin_bundle *bundle, const struct pin_policy *policy)
     struct pin_bundle_ext *ext = &bundle->ext;
     if (ext->egress == NULL)
         copy_egress(bundle, policy);
+    if (ext->egress_budget_count == 0)
+        copy_budgets(bundle, policy);
+    (void)pin_egress_give_budgets(ext->egress, ext->egress_count, ext->egress_budgets,
+                                  ext->egress_budget_count); /* that all are there the ceiling has seen to */
+    if (!ext->has_egress_limits) {
+        ext->has_egress_limits = true;
+        ext->egress_limits = policy->network.limits;
+    }
+    if (ext->unknown_names < policy->network.unknown_names) /* the later word is the harder one */
+        ext->unknown_names = policy->network.unknown_names;
     add_refusals(bundle, policy);
     if (ext->record == NULL) {
         ext->record = copy_strings(&bundle->arena, &policy->audit.record);

@@ -9,10 +9,10 @@
 #include "base/cursor.h"
 #include "base/io.h"
 #include "base/names.h"
-#include "base/units.h"
+#include "policy/egress_terms.h"
 #include "runtime/egress/wire_name.h"
 
-static const uint8_t magic[8] = "PINEGR1";
+static const uint8_t magic[8] = "PINEGR2";
 
 /* The limits in the order in which they are written. */
 static const size_t limit_offsets[] = {
@@ -28,15 +28,6 @@ static const size_t limit_offsets[] = {
 };
 _Static_assert(PIN_COUNT(limit_offsets) * sizeof(uint64_t) == sizeof(struct pin_egress_limits),
                "every limit is written");
-
-struct pin_egress_limits pin_egress_default_limits(void) {
-    return (struct pin_egress_limits){
-        .connections_at_once = 1024,
-        .idle_ns = 30 * 60 * PIN_NS_PER_S,
-        .names_total = 4096,
-        .names_per_second = 100,
-    };
-}
 
 struct writer {
     uint8_t *at;
@@ -65,11 +56,25 @@ static void put_text(struct writer *out, const char *text) {
     put(out, text, size);
 }
 
-static void put_rule(struct writer *out, const struct pin_egress_rule *rule) {
+static void put_limits(struct writer *out, const struct pin_egress_limits *limits) {
+    for (size_t i = 0; i < PIN_COUNT(limit_offsets); i++)
+        put_number(out, *(const uint64_t *)(const void *)((const char *)limits + limit_offsets[i]), 8);
+}
+
+/* Its place in the list, from 1; 0: none. */
+static size_t budget_number(const struct pin_egress_setup *setup, const struct pin_egress_rule *rule) {
+    return rule->budget == NULL ? 0 : (size_t)(rule->budget - setup->budgets) + 1;
+}
+
+static void put_rule(struct writer *out, const struct pin_egress_setup *setup,
+                     const struct pin_egress_rule *rule) {
     put_text(out, rule->host);
     put(out, rule->address, sizeof(rule->address));
     put_number(out, rule->prefix, 1);
     put_number(out, (uint64_t)rule->protocol, 1);
+    put_number(out, (uint64_t)rule->inspect, 1);
+    put_number(out, rule->accept, 1);
+    put_number(out, budget_number(setup, rule), 2);
     put_number(out, rule->port_count, 2);
     for (size_t i = 0; i < rule->port_count; i++) {
         put_number(out, rule->ports[i].first, 2);
@@ -77,17 +82,31 @@ static void put_rule(struct writer *out, const struct pin_egress_rule *rule) {
     }
 }
 
-static void put_rules(struct writer *out, const struct pin_egress_rule *rules, size_t count) {
+static void put_rules(struct writer *out, const struct pin_egress_setup *setup,
+                      const struct pin_egress_rule *rules, size_t count) {
     put_number(out, count, 2);
     for (size_t i = 0; i < count; i++)
-        put_rule(out, &rules[i]);
+        put_rule(out, setup, &rules[i]);
 }
 
-static bool fits(const struct pin_egress_rule *rules, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (rules[i].port_count > UINT16_MAX)
+static void put_budgets(struct writer *out, const struct pin_egress_setup *setup) {
+    put_number(out, setup->budget_count, 2);
+    for (size_t i = 0; i < setup->budget_count; i++) {
+        put_text(out, setup->budgets[i].name);
+        put_limits(out, &setup->budgets[i].limits);
+    }
+}
+
+/* Numbers that the fields have room for, and budgets that are there. */
+static bool fits(const struct pin_egress_setup *setup, const struct pin_egress_rule *rules, size_t count) {
+    for (size_t i = 0; i < count && i < PIN_RULES_MAX; i++) {
+        const struct pin_egress_budget *budget = rules[i].budget;
+        if (rules[i].port_count > UINT16_MAX ||
+            (budget != NULL &&
+             pin_egress_budget_find(setup->budgets, setup->budget_count, budget->name) != budget))
             return false;
-    return count <= PIN_RULES_MAX;
+    }
+    return count <= PIN_RULES_MAX && setup->budget_count <= PIN_BUDGETS_MAX;
 }
 
 static int seal(const uint8_t *blob, size_t size, struct pin_error *err) {
@@ -99,8 +118,14 @@ static int seal(const uint8_t *blob, size_t size, struct pin_error *err) {
     return made ? pin_steal_fd(&fd) : -1;
 }
 
-int pin_rules_blob_write(const struct pin_egress_rules *rules, const struct pin_egress_limits *limits,
-                         struct pin_error *err) {
+int pin_rules_blob_write(const struct pin_egress_setup *setup, struct pin_error *err) {
+    const struct pin_egress_rules *rules = &setup->rules;
+    if (!fits(setup, rules->allow, rules->allow_count) || !fits(setup, rules->deny, rules->deny_count)) {
+        (void)pin_fail(err, PIN_ERROR_INVALID,
+                       "more than %d egress rules, too many ports, or a budget that isn't there",
+                       PIN_RULES_MAX);
+        return -1;
+    }
     PIN_FREE uint8_t *blob = malloc(PIN_RULES_BLOB_MAX);
     if (blob == NULL) {
         (void)pin_fail_errno(err, "write the egress rules");
@@ -108,12 +133,14 @@ int pin_rules_blob_write(const struct pin_egress_rules *rules, const struct pin_
     }
     struct writer out = {.at = blob, .end = blob + PIN_RULES_BLOB_MAX};
     put(&out, magic, sizeof(magic));
-    for (size_t i = 0; i < PIN_COUNT(limit_offsets); i++)
-        put_number(&out, *(const uint64_t *)(const void *)((const char *)limits + limit_offsets[i]), 8);
-    put_rules(&out, rules->allow, rules->allow_count);
-    put_rules(&out, rules->deny, rules->deny_count);
-    if (out.full || !fits(rules->allow, rules->allow_count) || !fits(rules->deny, rules->deny_count)) {
-        (void)pin_fail(err, PIN_ERROR_INVALID, "more than %d egress rules, or too many ports", PIN_RULES_MAX);
+    put_limits(&out, &setup->limits);
+    put_number(&out, (uint64_t)setup->unknown_names, 1);
+    put_budgets(&out, setup);
+    put_rules(&out, setup, rules->allow, rules->allow_count);
+    put_rules(&out, setup, rules->deny, rules->deny_count);
+    if (out.full) {
+        (void)pin_fail(err, PIN_ERROR_INVALID, "the egress rules have more than %u bytes",
+                       PIN_RULES_BLOB_MAX);
         return -1;
     }
     return seal(blob, (size_t)(out.at - blob), err);
@@ -159,25 +186,42 @@ static bool take_ports(struct pin_cursor *in, struct pin_arena *arena, struct pi
     return true;
 }
 
-static bool take_rule(struct pin_cursor *in, struct pin_arena *arena, struct pin_egress_rule *rule) {
+#define ACCEPT_ALL (PIN_ACCEPT_NO_NAME | PIN_ACCEPT_ENCRYPTED_HELLO | PIN_ACCEPT_PLAIN_TEXT)
+
+static bool take_terms(struct pin_cursor *in, const struct pin_egress_setup *setup,
+                       struct pin_egress_rule *rule) {
+    uint8_t inspect, accept;
+    uint16_t budget;
+    if (!pin_take_u8(in, &inspect) || !pin_take_u8(in, &accept) || !pin_take_u16be(in, &budget) ||
+        inspect >= PIN_INSPECT_COUNT || (accept & ~ACCEPT_ALL) != 0 || budget > setup->budget_count)
+        return false;
+    rule->inspect = (enum pin_inspect)inspect;
+    rule->accept = accept;
+    rule->budget = budget > 0 ? &setup->budgets[budget - 1] : NULL;
+    return true;
+}
+
+static bool take_rule(struct pin_cursor *in, struct pin_arena *arena, const struct pin_egress_setup *setup,
+                      struct pin_egress_rule *rule) {
     const uint8_t *address;
     uint8_t protocol;
     if (!take_host(in, arena, &rule->host) || !pin_take_bytes(in, sizeof(rule->address), &address) ||
-        !pin_take_u8(in, &rule->prefix) || !pin_take_u8(in, &protocol))
+        !pin_take_u8(in, &rule->prefix) || !pin_take_u8(in, &protocol) || rule->prefix > 128 ||
+        protocol >= PIN_PROTOCOL_COUNT)
         return false;
     memcpy(rule->address, address, sizeof(rule->address));
-    rule->protocol = protocol < PIN_PROTOCOL_COUNT ? (enum pin_protocol)protocol : PIN_PROTOCOL_COUNT;
-    return rule->prefix <= 128 && protocol < PIN_PROTOCOL_COUNT && take_ports(in, arena, rule);
+    rule->protocol = (enum pin_protocol)protocol;
+    return take_terms(in, setup, rule) && take_ports(in, arena, rule);
 }
 
-static bool take_rules(struct pin_cursor *in, struct pin_arena *arena, const struct pin_egress_rule **rules,
-                       size_t *count) {
+static bool take_rules(struct pin_cursor *in, struct pin_arena *arena, const struct pin_egress_setup *setup,
+                       const struct pin_egress_rule **rules, size_t *count) {
     uint16_t number;
     if (!pin_take_u16be(in, &number) || number > PIN_RULES_MAX)
         return false;
     struct pin_egress_rule *list = pin_arena_array(arena, number, sizeof(*list));
     for (size_t i = 0; i < number; i++)
-        if (!take_rule(in, arena, &list[i]))
+        if (!take_rule(in, arena, setup, &list[i]))
             return false;
     *rules = list;
     *count = number;
@@ -191,18 +235,42 @@ static bool take_limits(struct pin_cursor *in, struct pin_egress_limits *limits)
     return true;
 }
 
+static bool take_budgets(struct pin_cursor *in, struct pin_arena *arena, struct pin_egress_setup *setup) {
+    uint16_t count, size;
+    const uint8_t *name;
+    if (!pin_take_u16be(in, &count) || count > PIN_BUDGETS_MAX)
+        return false;
+    struct pin_egress_budget *list = pin_arena_array(arena, count, sizeof(*list));
+    for (size_t i = 0; i < count; i++) {
+        if (!pin_take_u16be(in, &size) || !pin_take_bytes(in, size, &name) || memchr(name, 0, size) != NULL ||
+            !take_limits(in, &list[i].limits))
+            return false;
+        list[i].name = pin_arena_strndup(arena, (const char *)name, size);
+    }
+    setup->budgets = list;
+    setup->budget_count = count;
+    return true;
+}
+
+static bool take_unknown_names(struct pin_cursor *in, struct pin_egress_setup *setup) {
+    uint8_t answer;
+    if (!pin_take_u8(in, &answer) || answer >= PIN_UNKNOWN_COUNT)
+        return false;
+    setup->unknown_names = (enum pin_unknown_names)answer;
+    return true;
+}
+
 bool pin_rules_blob_read(const uint8_t *data, size_t size, struct pin_arena *arena,
-                         struct pin_egress_rules *rules, struct pin_egress_limits *limits,
-                         struct pin_error *err) {
+                         struct pin_egress_setup *setup, struct pin_error *err) {
     struct pin_cursor in = {data, data + size};
-    struct pin_egress_rules read = {.allow = NULL};
-    struct pin_egress_limits bounds;
+    struct pin_egress_setup read = {.rules = {.allow = NULL}};
     const uint8_t *head;
     if (!pin_take_bytes(&in, sizeof(magic), &head) || memcmp(head, magic, sizeof(magic)) != 0 ||
-        !take_limits(&in, &bounds) || !take_rules(&in, arena, &read.allow, &read.allow_count) ||
-        !take_rules(&in, arena, &read.deny, &read.deny_count) || pin_left(&in) > 0)
+        !take_limits(&in, &read.limits) || !take_unknown_names(&in, &read) ||
+        !take_budgets(&in, arena, &read) ||
+        !take_rules(&in, arena, &read, &read.rules.allow, &read.rules.allow_count) ||
+        !take_rules(&in, arena, &read, &read.rules.deny, &read.rules.deny_count) || pin_left(&in) > 0)
         return pin_fail(err, PIN_ERROR_SYNTAX, "the egress rules are not what this broker reads");
-    *rules = read;
-    *limits = bounds;
+    *setup = read;
     return true;
 }

@@ -26,19 +26,17 @@ struct pin_egress_plan pin_egress_plan_for(const struct pin_egress_rule *rules, 
 }
 
 bool pin_egress_session_start(struct pin_egress_session *session, const char *libexec,
-                              const struct pin_egress_rules *rules, struct pin_egress_sockets *sockets,
+                              const struct pin_egress_setup *setup, struct pin_egress_sockets *sockets,
                               struct pin_error *err) {
     char program[4096];
-    struct pin_egress_limits limits = pin_egress_default_limits();
     struct pin_broker_options options = {
         .program = program,
         .resolv_conf = secure_getenv("PINFOLD_RESOLV_CONF"), /* the caller's own word about his own run */
-        .rules = rules,
-        .limits = &limits,
+        .setup = setup,
         .life = -1,
     };
     *session = PIN_EGRESS_SESSION_NONE;
-    session->rules = *rules;
+    session->rules = setup->rules;
     (void)snprintf(program, sizeof(program), "%s/pinfold-broker", libexec);
     session->started = pin_broker_start(&options, sockets, &session->broker, err);
     if (!session->started)

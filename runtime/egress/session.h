@@ -24,7 +24,7 @@ struct pin_egress_plan pin_egress_plan_for(const struct pin_egress_rule *rules, 
 
 /* The program is pinfold-broker in `libexec`. The sockets are closed here in any case. */
 bool pin_egress_session_start(struct pin_egress_session *session, const char *libexec,
-                              const struct pin_egress_rules *rules, struct pin_egress_sockets *sockets,
+                              const struct pin_egress_setup *setup, struct pin_egress_sockets *sockets,
                               struct pin_error *err);
 
 /* What becomes readable when an event is there; -1: nothing more will be. */

@@ -94,7 +94,7 @@ static bool open_pidfd(struct pin_broker *broker, struct pin_error *err) {
 
 static bool start(const struct pin_broker_options *options, const struct pin_egress_sockets *sockets,
                   struct pin_broker *broker, struct pin_error *err) {
-    PIN_CLOSE int rules = pin_rules_blob_write(options->rules, options->limits, err);
+    PIN_CLOSE int rules = pin_rules_blob_write(options->setup, err);
     int ends[2];
     if (rules < 0)
         return false;
@@ -131,9 +131,9 @@ enum pin_broker_news pin_broker_next(const struct pin_broker *broker, size_t rul
     return good ? PIN_BROKER_EVENT : PIN_BROKER_GONE;
 }
 
-bool pin_broker_replace(const struct pin_broker *broker, const struct pin_egress_rules *rules,
-                        const struct pin_egress_limits *limits, struct pin_error *err) {
-    PIN_CLOSE int blob = pin_rules_blob_write(rules, limits, err);
+bool pin_broker_replace(const struct pin_broker *broker, const struct pin_egress_setup *setup,
+                        struct pin_error *err) {
+    PIN_CLOSE int blob = pin_rules_blob_write(setup, err);
     if (blob < 0)
         return false;
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};

@@ -29,8 +29,7 @@ enum pin_broker_request {
 struct pin_broker_options {
     const char *program;     /* path of pinfold-broker */
     const char *resolv_conf; /* another resolv.conf(5); NULL: the host's */
-    const struct pin_egress_rules *rules;
-    const struct pin_egress_limits *limits;
+    const struct pin_egress_setup *setup;
     int life; /* pidfd; -1: the control socket's end is the sandbox's end */
 };
 
@@ -49,5 +48,5 @@ enum pin_broker_news { PIN_BROKER_EVENT, PIN_BROKER_NOTHING, PIN_BROKER_GONE };
 enum pin_broker_news pin_broker_next(const struct pin_broker *broker, size_t rule_count,
                                      struct pin_egress_event *event);
 
-bool pin_broker_replace(const struct pin_broker *broker, const struct pin_egress_rules *rules,
-                        const struct pin_egress_limits *limits, struct pin_error *err);
+bool pin_broker_replace(const struct pin_broker *broker, const struct pin_egress_setup *setup,
+                        struct pin_error *err);

@@ -8,17 +8,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     PIN_ARENA struct pin_arena arena = {.block = NULL};
-    struct pin_egress_rules rules;
-    struct pin_egress_limits limits;
+    struct pin_egress_setup setup;
     struct pin_error err = {.kind = PIN_ERROR_NONE};
-    if (!pin_rules_blob_read(data, size, &arena, &rules, &limits, &err)) {
+    if (!pin_rules_blob_read(data, size, &arena, &setup, &err)) {
         assert(pin_is_set(&err));
         return 0;
     }
     struct pin_destination to = {.host = "api.example.com", .port = 443};
-    struct pin_verdict verdict = pin_egress_judge(&rules, &to);
+    struct pin_verdict verdict = pin_egress_judge(&setup.rules, &to);
     assert(!verdict.allowed || verdict.rule != NULL);
-    (void)pin_egress_judge_name(&rules, "api.example.com");
-    (void)pin_egress_judge_resolved(&rules, &to);
+    (void)pin_egress_judge_name(&setup.rules, "api.example.com");
+    (void)pin_egress_judge_resolved(&setup.rules, &to);
     return 0;
 }

@@ -28,6 +28,7 @@
 #include "base/names.h"
 #include "base/units.h"
 #include "policy/egress_rule.h"
+#include "policy/egress_terms.h"
 #include "runtime/egress/start.h"
 
 #define RULES_MAX 64
@@ -38,8 +39,7 @@ struct harness {
     const char *broker;
     struct pin_arena arena;
     struct pin_egress_rule allow[RULES_MAX], deny[RULES_MAX];
-    struct pin_egress_rules rules;
-    struct pin_egress_limits limits;
+    struct pin_egress_setup setup;
     bool udp, addresses, events, requests;
     char **command;
 };
@@ -59,6 +59,15 @@ static const struct {
     {"names-rate", offsetof(struct pin_egress_limits, names_per_second)   },
 };
 
+static struct pin_egress_limits default_limits(void) {
+    struct pin_egress_limits most = pin_egress_no_limits;
+    most.connections_at_once = 1024;
+    most.idle_ns = 30 * 60 * PIN_NS_PER_S;
+    most.names_total = 4096;
+    most.names_per_second = 100;
+    return most;
+}
+
 static int die(const struct pin_error *err) {
     (void)fprintf(stderr, "egress_harness: %s\n", err->message);
     return 125;
@@ -77,7 +86,7 @@ static bool set_limit(struct harness *harness, const char *text) {
         if (strncmp(limits[i].name, text, (size_t)(value - text)) == 0 &&
             strlen(limits[i].name) == (size_t)(value - text))
             return pin_parse_u64(value + 1,
-                                 (uint64_t *)(void *)((char *)&harness->limits + limits[i].offset));
+                                 (uint64_t *)(void *)((char *)&harness->setup.limits + limits[i].offset));
     return false;
 }
 
@@ -92,7 +101,7 @@ static bool add_rule(struct harness *harness, struct pin_egress_rule *list, size
 static bool read_arguments(struct harness *harness, int argc, char **argv, struct pin_error *err) {
     int option;
     size_t allowed = 0, denied = 0;
-    harness->limits = pin_egress_default_limits();
+    harness->setup.limits = default_limits();
     if (argc < 2)
         return pin_fail(err, PIN_ERROR_USAGE, "no broker named");
     harness->broker = argv[1];
@@ -117,7 +126,7 @@ static bool read_arguments(struct harness *harness, int argc, char **argv, struc
         if (!add_rule(harness, harness->allow, &allowed, argv[optind], err))
             return false;
     harness->command = argv + optind + (separated ? 0 : 1);
-    harness->rules = (struct pin_egress_rules){harness->allow, harness->deny, allowed, denied, NULL};
+    harness->setup.rules = (struct pin_egress_rules){harness->allow, harness->deny, allowed, denied, NULL};
     if (optind >= argc || *harness->command == NULL)
         return pin_fail(err, PIN_ERROR_USAGE, "no command");
     return true;
@@ -198,8 +207,8 @@ static void print_event(const struct pin_egress_event *event) {
 static bool drain(const struct harness *harness, const struct pin_broker *broker, bool *ready) {
     struct pin_egress_event event;
     for (;;) {
-        enum pin_broker_news news =
-            pin_broker_next(broker, harness->rules.allow_count + harness->rules.deny_count, &event);
+        enum pin_broker_news news = pin_broker_next(
+            broker, harness->setup.rules.allow_count + harness->setup.rules.deny_count, &event);
         if (news != PIN_BROKER_EVENT)
             return news == PIN_BROKER_NOTHING;
         if (harness->events)
@@ -224,8 +233,8 @@ static void replace(struct harness *harness, const struct pin_broker *broker) {
     (void)strtok_r(line, " \n", &rest);
     for (const char *text; (text = strtok_r(NULL, " \n", &rest)) != NULL;)
         must(add_rule(harness, harness->allow, &count, text, &err), err.message);
-    harness->rules.allow_count = count;
-    must(pin_broker_replace(broker, &harness->rules, &harness->limits, &err), err.message);
+    harness->setup.rules.allow_count = count;
+    must(pin_broker_replace(broker, &harness->setup, &err), err.message);
 }
 
 static int supervise(struct harness *harness, pid_t child, int channel, const struct pin_broker *broker) {
@@ -271,8 +280,7 @@ int main(int argc, char **argv) {
     struct pin_broker_options options = {
         .program = harness.broker,
         .resolv_conf = getenv("PINFOLD_RESOLV_CONF"),
-        .rules = &harness.rules,
-        .limits = &harness.limits,
+        .setup = &harness.setup,
         .life = -1,
     };
     if (!pin_egress_receive(ends[0], &sockets, &err) || !pin_broker_start(&options, &sockets, &broker, &err))

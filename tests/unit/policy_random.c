@@ -66,27 +66,41 @@ static const char *const ranges[] = {"10.0.0.0/8",    "10.1.0.0/16", "10.1.2.3",
 static const char *const ports[] = {"443",         "80",      "\"1-100\"",  "\"50-500\"",
                                     "\"1-65535\"", "443, 80", "\"101-442\""};
 
-static void put_destination(struct random *random, char to[128], const char *rest) {
-    if (random_below(random, 3) > 0)
-        (void)snprintf(to, 128, "{\"host\": \"%s\", \"ports\": [%s]%s}", PICK(random, hosts),
-                       PICK(random, ports), rest);
+static void put_destination(struct random *random, char to[RANDOM_DESTINATION_TEXT], const char *rest) {
+    if (random_below(random, 3) > 0 || strstr(rest, "inspect") != NULL || strstr(rest, "accept") != NULL)
+        (void)snprintf(to, RANDOM_DESTINATION_TEXT, "{\"host\": \"%s\", \"ports\": [%s]%s}",
+                       PICK(random, hosts), PICK(random, ports), rest);
     else
-        (void)snprintf(to, 128, "{\"cidr\": \"%s\", \"ports\": [%s]%s}", PICK(random, ranges),
-                       PICK(random, ports), rest);
+        (void)snprintf(to, RANDOM_DESTINATION_TEXT, "{\"cidr\": \"%s\", \"ports\": [%s]%s}",
+                       PICK(random, ranges), PICK(random, ports), rest);
 }
 
-char *random_destination(struct random *random, char to[128]) {
+char *random_destination(struct random *random, char to[RANDOM_DESTINATION_TEXT]) {
     put_destination(random, to, random_below(random, 4) == 0 ? ", \"protocol\": \"udp\"" : "");
     return to;
 }
 
+/* Each budget is declared by every policy, with limits of its own. */
+static const char *const terms[] = {", \"inspect\": \"none\"",
+                                    ", \"inspect\": \"tls\"",
+                                    ", \"inspect\": \"http\"",
+                                    ", \"accept\": [\"no-name\"]",
+                                    ", \"inspect\": \"tls\", \"accept\": [\"no-name\", \"plain-text\"]",
+                                    ", \"budget\": \"x\"",
+                                    ", \"budget\": \"y\", \"protocol\": \"udp\"",
+                                    ", \"inspect\": \"none\", \"budget\": \"y\""};
+
 static void egress(struct text *text) {
-    char rule[128];
-    add(text, "%s", random_destination(text->random, rule));
+    char rule[RANDOM_DESTINATION_TEXT];
+    if (random_below(text->random, 3) == 0)
+        put_destination(text->random, rule, PICK(text->random, terms));
+    else
+        (void)random_destination(text->random, rule);
+    add(text, "%s", rule);
 }
 
 static void deny(struct text *text) {
-    char rule[128];
+    char rule[RANDOM_DESTINATION_TEXT];
     put_destination(text->random, rule, "");
     add(text, "%s", rule);
 }
@@ -180,6 +194,7 @@ static void protection(struct text *text) {
     add(text, "\"%s\"", PICK(text->random, pool));
 }
 
+static const char *const unknown[] = {"\"nxdomain\"", "\"refused\""};
 static const char *const sizes[] = {"\"1MiB\"", "\"64MiB\"", "\"3GiB\"", "\"unlimited\""};
 static const char *const bounded[] = {"0", "\"1MiB\"", "\"64MiB\"", "\"1GiB\""};
 static const char *const counts[] = {"8", "64", "1000"};
@@ -231,7 +246,18 @@ static void add_rest(struct text *text) {
     open_object(text, "network");
     add_list(text, "egress", egress);
     add_list(text, "deny", deny);
-    add(text, "}");
+    add(text,
+        "%s\"budgets\": [{\"name\": \"x\", \"bytes_out\": %s, \"connections\": %s}, {\"name\": \"y\", "
+        "\"rate\": %s}]",
+        text->to[text->used - 1] == '{' ? "" : ", ", PICK(text->random, sizes), PICK(text->random, counts),
+        PICK(text->random, sizes));
+    FIELD(text, "unknown_names", unknown);
+    open_object(text, "limits");
+    FIELD(text, "connections", counts);
+    FIELD(text, "bytes_out", sizes);
+    FIELD(text, "idle", times);
+    FIELD(text, "names", counts);
+    add(text, "}}");
     open_object(text, "syscalls");
     FIELD(text, "baseline", baselines);
     add_list(text, "allow", call);

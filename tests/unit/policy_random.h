@@ -21,4 +21,5 @@ char *random_policy_text(struct random *random, unsigned percent, char to[RANDOM
 struct pin_policy *random_policy(struct random *random, unsigned percent);
 
 /* A destination as the text of an egress rule. */
-char *random_destination(struct random *random, char to[128]);
+#define RANDOM_DESTINATION_TEXT 192
+char *random_destination(struct random *random, char to[RANDOM_DESTINATION_TEXT]);

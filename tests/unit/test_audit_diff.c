@@ -242,7 +242,7 @@ static struct pin_policy *random_egress(struct random *random) {
     PIN_ARENA struct pin_arena arena = {0};
     const char *rules = "";
     for (uint32_t left = random_below(random, 4); left > 0; left--) {
-        char rule[128];
+        char rule[RANDOM_DESTINATION_TEXT];
         do
             (void)random_destination(random, rule);
         while (strstr(rule, "2001:") != NULL || strstr(rule, "::/0") != NULL);

@@ -12,6 +12,7 @@
 
 #include "base/names.h"
 #include "base/units.h"
+#include "policy/egress_terms.h"
 #include "runtime/egress/bucket.h"
 #include "runtime/egress/dns_message.h"
 #include "runtime/egress/http_guard.h"
@@ -361,34 +362,57 @@ static void rules_survive_their_way_to_the_broker(void **state) {
         {80,   80  },
         {8000, 8999}
     };
+    const struct pin_egress_budget budgets[] = {
+        {.name = "one", .limits = pin_egress_no_limits},
+        {.name = "two", .limits = {.bytes_out = 7}    }
+    };
     const struct pin_egress_rule allow[] = {
-        {.host = "*.example.com",                   .ports = ports, .port_count = 2, .protocol = PIN_PROTOCOL_UDP},
-        {.address = {[10] = 0xff, [11] = 0xff, 10}, .prefix = 104,  .ports = ports,  .port_count = 1             },
+        {.host = "*.example.com", .ports = ports, .port_count = 2,          .protocol = PIN_PROTOCOL_UDP},
+        {.host = "a.example.org",
+         .ports = ports,
+         .port_count = 1,
+         .inspect = PIN_INSPECT_TLS,
+         .accept = PIN_ACCEPT_PLAIN_TEXT,
+         .budget = &budgets[1]},
+        {.address = {[10] = 0xff, [11] = 0xff, 10},   .prefix = 104,                 .ports = ports, .port_count = 1             },
     };
     const struct pin_egress_rule deny[] = {{.host = "bad.example.com"}};
-    struct pin_egress_rules rules = {allow, deny, 2, 1, NULL}, read;
-    struct pin_egress_limits limits = pin_egress_default_limits(), read_limits;
+    struct pin_egress_setup setup =
+                                {
+                                    .rules = {allow, deny, 3, 1, NULL},
+                                    .budgets = budgets,
+                                    .budget_count = 2,
+                                    .limits = pin_egress_no_limits,
+                                    .unknown_names = PIN_UNKNOWN_REFUSED
+    },
+                            read;
     struct pin_error err = {.kind = PIN_ERROR_NONE};
     PIN_ARENA struct pin_arena arena = {.block = NULL};
     uint8_t blob[4096];
-    int fd = pin_rules_blob_write(&rules, &limits, &err);
+    int fd = pin_rules_blob_write(&setup, &err);
     assert_true(fd >= 0);
     assert_int_equal(pwrite(fd, "x", 1, 0), -1); /* sealed */
     ssize_t size = pread(fd, blob, sizeof(blob), 0);
     (void)close(fd);
-    assert_true(pin_rules_blob_read(blob, (size_t)size, &arena, &read, &read_limits, &err));
-    assert_int_equal(read.allow_count, 2);
-    assert_int_equal(read.deny_count, 1);
-    assert_string_equal(read.allow[0].host, "*.example.com");
-    assert_int_equal(read.allow[0].protocol, PIN_PROTOCOL_UDP);
-    assert_int_equal(read.allow[0].ports[1].last, 8999);
-    assert_null(read.allow[1].host);
-    assert_int_equal(read.allow[1].prefix, 104);
-    assert_string_equal(read.deny[0].host, "bad.example.com");
-    assert_memory_equal(&limits, &read_limits, sizeof(limits));
+    assert_true(pin_rules_blob_read(blob, (size_t)size, &arena, &read, &err));
+    assert_int_equal(read.rules.allow_count, 3);
+    assert_int_equal(read.rules.deny_count, 1);
+    assert_string_equal(read.rules.allow[0].host, "*.example.com");
+    assert_int_equal(read.rules.allow[0].protocol, PIN_PROTOCOL_UDP);
+    assert_int_equal(read.rules.allow[0].ports[1].last, 8999);
+    assert_null(read.rules.allow[0].budget);
+    assert_int_equal(read.rules.allow[1].inspect, PIN_INSPECT_TLS);
+    assert_int_equal(read.rules.allow[1].accept, PIN_ACCEPT_PLAIN_TEXT);
+    assert_string_equal(read.rules.allow[1].budget->name, "two");
+    assert_int_equal(read.rules.allow[1].budget->limits.bytes_out, 7);
+    assert_null(read.rules.allow[2].host);
+    assert_int_equal(read.rules.allow[2].prefix, 104);
+    assert_string_equal(read.rules.deny[0].host, "bad.example.com");
+    assert_int_equal(read.unknown_names, PIN_UNKNOWN_REFUSED);
+    assert_memory_equal(&setup.limits, &read.limits, sizeof(read.limits));
     for (size_t cut = 0; cut < (size_t)size; cut++) {
         struct pin_error cut_err = {.kind = PIN_ERROR_NONE};
-        assert_false(pin_rules_blob_read(blob, cut, &arena, &read, &read_limits, &cut_err));
+        assert_false(pin_rules_blob_read(blob, cut, &arena, &read, &cut_err));
     }
 }
 

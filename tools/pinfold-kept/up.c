@@ -19,7 +19,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "runtime/build/cgroup/leaf.h"
-#include "runtime/bundle/bundle_places.h"
 #include "runtime/bundle/bundle_write.h"
 #include "runtime/egress/session.h"
 #include "runtime/kept/home.h"
@@ -134,15 +133,13 @@ static void end_egress(void *self) {
 }
 
 static bool start_egress(struct up *up, struct pin_egress_ops *ops, struct pin_error *err) {
-    const struct pin_bundle_ext *ext = &up->front.bundle->ext;
     const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
-    struct pin_egress_rules rules = {ext->egress, ext->egress_deny, ext->egress_count, ext->egress_deny_count,
-                                     pin_bundle_place(ext, PIN_FIELD_EGRESS)};
+    struct pin_egress_setup setup = pin_front_egress(&up->front);
     *ops = (struct pin_egress_ops){.self = &up->egress};
     if (!up->front.plan->egress)
         return true;
     *ops = (struct pin_egress_ops){&up->egress, egress_fd, next_egress, end_egress};
-    return pin_egress_session_start(&up->egress, libexec != NULL ? libexec : PIN_LIBEXEC, &rules,
+    return pin_egress_session_start(&up->egress, libexec != NULL ? libexec : PIN_LIBEXEC, &setup,
                                     &up->sandbox.egress, err);
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/build/cgroup/facts.h"
 #include "runtime/bundle/bundle.h"
 #include "runtime/bundle/request.h"
+#include "runtime/egress/rules_blob.h"
 #include "runtime/host/host.h"
 #include "runtime/plan/plan.h"
 #include "tools/pinfold/options.h"
@@ -86,6 +87,9 @@ bool pin_front_bundle(struct pin_front *front, const struct pin_front_options *o
                       size_t arg_count, struct pin_findings *found);
 /* The state directory, host facts and the plan, after pin_front_bundle(). */
 bool pin_front_plan(struct pin_front *front, struct pin_findings *found);
+
+/* What the broker of the bundle is told; borrows from the bundle. */
+struct pin_egress_setup pin_front_egress(const struct pin_front *front);
 
 /* Frees all of it; fine with a zeroed or half made one. */
 void pin_front_free(struct pin_front *front);

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "runtime/bundle/bundle_places.h"
 #include "runtime/bundle/bundle_write.h"
 #include "tools/pinfold/lease.h"
 #include "tools/pinfold/workspace.h"
@@ -108,15 +107,13 @@ static void end_egress(void *self) {
 }
 
 static bool start_egress(struct pin_one_shot *run, struct pin_egress_ops *ops, struct pin_error *err) {
-    const struct pin_bundle_ext *ext = &run->front.bundle->ext;
     const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
-    struct pin_egress_rules rules = {ext->egress, ext->egress_deny, ext->egress_count, ext->egress_deny_count,
-                                     pin_bundle_place(ext, PIN_FIELD_EGRESS)};
+    struct pin_egress_setup setup = pin_front_egress(&run->front);
     *ops = (struct pin_egress_ops){.self = run};
     if (!run->front.plan->egress)
         return true;
     *ops = (struct pin_egress_ops){run, egress_fd, next_egress, end_egress};
-    return pin_egress_session_start(&run->egress, libexec != NULL ? libexec : PIN_LIBEXEC, &rules,
+    return pin_egress_session_start(&run->egress, libexec != NULL ? libexec : PIN_LIBEXEC, &setup,
                                     &run->sandbox.egress, err);
 }
 

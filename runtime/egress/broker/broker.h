@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "runtime/egress/broker/account.h"
 #include "runtime/egress/broker/poll.h"
 #include "runtime/egress/broker/report.h"
 #include "runtime/egress/bucket.h"
@@ -20,7 +21,8 @@ struct broker {
     struct report report;
     struct pin_arena arena; /* of the rules */
     struct pin_egress_rules rules;
-    struct pin_egress_limits limits;
+    enum pin_unknown_names unknown_names;
+    struct accounts accounts;
     struct pin_synthetic *names;
     struct pin_bucket new_names; /* below wildcards */
     uint64_t wildcard_names;
@@ -28,12 +30,11 @@ struct broker {
     struct dial *dials;  /* under way */
     struct conn *conns;  /* open or being made */
     struct flows *flows; /* of UDP; NULL: none are served */
-    uint64_t conn_count, conn_total, bytes_out, bytes_in, next_id;
-    struct pin_bucket rate; /* bytes, both ways */
-    bool throttled;         /* some connection waits for `rate` */
-    bool accept_paused;     /* no descriptor was left */
-    size_t pending_bytes;   /* read and not yet taken by the other side, all connections */
-    uint8_t *buffer;        /* for one read at a time */
+    uint64_t next_id;
+    bool throttled;       /* some connection waits for its rate */
+    bool accept_paused;   /* no descriptor was left */
+    size_t pending_bytes; /* read and not yet taken by the other side, all connections */
+    uint8_t *buffer;      /* for one read at a time */
     bool ended;
     int sockets[PIN_EGRESS_SOCKET_COUNT], life; /* as they were handed over; -1: absent */
 };

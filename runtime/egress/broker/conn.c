@@ -10,12 +10,11 @@
 #include <unistd.h>
 
 #include "base/units.h"
+#include "policy/egress_terms.h"
 #include "runtime/egress/broker/relay.h"
 
 #define ACCEPT_ROUND 32              /* then the others have their turn */
 #define CHECK_NS (20 * PIN_NS_PER_S) /* for the bytes that are checked to be whole */
-#define HTTPS_PORT 443
-#define HTTP_PORT 80
 
 static void reset_on_close(int fd) {
     struct linger now = {.l_onoff = 1, .l_linger = 0};
@@ -34,20 +33,6 @@ static bool read_destination(struct broker *broker, int fd, struct pin_destinati
     socklen_t size = sizeof(local);
     *to = (struct pin_destination){.protocol = PIN_PROTOCOL_TCP};
     return getsockname(fd, (struct sockaddr *)&local, &size) == 0 && broker_destination(broker, &local, to);
-}
-
-static enum inspection inspection_of(const struct pin_destination *to) {
-    if (to->host == NULL || to->protocol != PIN_PROTOCOL_TCP)
-        return INSPECT_NOTHING;
-    return to->port == HTTPS_PORT ? INSPECT_TLS : to->port == HTTP_PORT ? INSPECT_HTTP : INSPECT_NOTHING;
-}
-
-static bool is_within_budget(const struct broker *broker) {
-    const struct pin_egress_limits *limits = &broker->limits;
-    return (limits->connections_at_once == 0 || broker->conn_count < limits->connections_at_once) &&
-           (limits->connections_total == 0 || broker->conn_total < limits->connections_total) &&
-           (limits->bytes_out == 0 || broker->bytes_out < limits->bytes_out) &&
-           (limits->bytes_in == 0 || broker->bytes_in < limits->bytes_in);
 }
 
 static void report(const struct conn *conn, enum pin_egress_event_kind kind, enum pin_egress_reason reason,
@@ -70,8 +55,7 @@ static void link_conn(struct conn *conn) {
     if (conn->following != NULL)
         conn->following->link = &conn->following;
     broker->conns = conn;
-    broker->conn_count++;
-    broker->conn_total++;
+    payers_enter(&conn->payers);
 }
 
 static void unlink_conn(struct conn *conn) {
@@ -79,7 +63,7 @@ static void unlink_conn(struct conn *conn) {
     if (conn->following != NULL)
         conn->following->link = conn->link;
     conn->link = NULL;
-    conn->broker->conn_count--;
+    payers_leave(&conn->payers);
 }
 
 static void release(struct grave *grave) {
@@ -130,7 +114,7 @@ static void dialled(struct dial *dial, int fd, const struct pin_verdict *verdict
     conn->outer.watch.fd = fd;
     conn->is_open = true;
     conn->active_ns = now_ns();
-    conn->held_since_ns = conn->inspection == INSPECT_TLS ? conn->active_ns : 0;
+    conn->held_since_ns = conn->inspection == PIN_INSPECT_TLS ? conn->active_ns : 0;
     report(conn, PIN_EGRESS_EVENT_CONNECT, PIN_EGRESS_ALLOWED, 0);
     relay_start(conn);
 }
@@ -149,8 +133,11 @@ static void conn_begin(struct broker *broker, int fd, const struct pin_destinati
     conn->started_ns = now_ns();
     conn->inner = (struct side){.watch = {.fd = fd}, .conn = conn, .chunk = RELAY_CHUNK_FIRST};
     conn->outer = (struct side){.watch = {.fd = -1}, .conn = conn, .chunk = RELAY_CHUNK_FIRST};
-    conn->inspection = inspection_of(to);
+    /* The name's rule sets the terms, whichever rule then opens the address. */
+    conn->inspection = pin_egress_inspection(verdict->rule, to->port);
+    conn->accept = verdict->rule->accept;
     conn->guard = (struct pin_http_guard){.host = to->host, .port = to->port};
+    conn->payers = accounts_of(&broker->accounts, verdict->rule);
     link_conn(conn);
     conn->is_dialling = true;
     conn->dial = (struct dial){.done = dialled, .to = *to, .verdict = *verdict};
@@ -162,7 +149,8 @@ static void admit(struct broker *broker, int fd) {
     struct pin_verdict verdict = {.reason = PIN_EGRESS_NOT_LISTED};
     if (read_destination(broker, fd, &to))
         verdict = pin_egress_judge(&broker->rules, &to);
-    if (verdict.allowed && !is_within_budget(broker))
+    struct payers payers = accounts_of(&broker->accounts, verdict.rule);
+    if (verdict.allowed && !payers_admit(&payers))
         verdict = (struct pin_verdict){.reason = PIN_EGRESS_BUDGET, .rule = verdict.rule};
     if (!verdict.allowed) {
         broker_refuse(broker, &to, &verdict);
@@ -187,10 +175,8 @@ void conn_accept(struct broker *broker, int listener) {
 }
 
 static bool is_late(const struct conn *conn, uint64_t now) {
-    const struct pin_egress_limits *limits = &conn->broker->limits;
-    return conn->is_open &&
-           ((limits->idle_ns != 0 && elapsed_ns(now, conn->active_ns) > limits->idle_ns) ||
-            (limits->lifetime_ns != 0 && elapsed_ns(now, conn->started_ns) > limits->lifetime_ns));
+    return conn->is_open && payers_are_late(&conn->payers, elapsed_ns(now, conn->active_ns),
+                                            elapsed_ns(now, conn->started_ns));
 }
 
 void conn_tick(struct broker *broker, uint64_t now) {
@@ -198,9 +184,9 @@ void conn_tick(struct broker *broker, uint64_t now) {
     broker->throttled = false;
     for (struct conn *conn = broker->conns, *following; conn != NULL; conn = following) {
         following = conn->following;
-        bool checking = conn->is_open && conn->inspection != INSPECT_NOTHING && conn->held_since_ns != 0;
+        bool checking = conn->is_open && conn->inspection != PIN_INSPECT_NONE && conn->held_since_ns != 0;
         if (checking && elapsed_ns(now, conn->held_since_ns) > CHECK_NS)
-            conn_refuse(conn, conn->inspection == INSPECT_TLS ? PIN_EGRESS_NOT_TLS : PIN_EGRESS_NOT_HTTP);
+            conn_refuse(conn, conn->inspection == PIN_INSPECT_TLS ? PIN_EGRESS_NOT_TLS : PIN_EGRESS_NOT_HTTP);
         else if (is_late(conn, now))
             conn_refuse(conn, PIN_EGRESS_BUDGET);
         else if (was_throttled && conn->is_open)
@@ -213,6 +199,17 @@ void conn_end_all(struct broker *broker) {
         conn_abort(broker->conns);
 }
 
+/* The rule that now names it may have another budget; what is counted stays where it was counted. */
+static void change_payers(struct conn *conn) {
+    struct pin_destination named = conn->to;
+    if (conn->to.host != NULL)
+        memset(named.address, 0, sizeof(named.address));
+    struct pin_verdict verdict = pin_egress_judge(&conn->broker->rules, &named);
+    payers_leave(&conn->payers);
+    conn->payers = accounts_of(&conn->broker->accounts, verdict.rule);
+    payers_enter(&conn->payers);
+}
+
 void conn_judge_again(struct broker *broker) {
     for (struct conn *conn = broker->conns, *following; conn != NULL; conn = following) {
         following = conn->following;
@@ -221,10 +218,13 @@ void conn_judge_again(struct broker *broker) {
                                          : pin_egress_judge_resolved(&broker->rules, &conn->to);
         conn->verdict = verdict;
         conn->dial.verdict = verdict;
-        if (!verdict.allowed)
+        if (!verdict.allowed) {
             conn_refuse(conn, verdict.reason);
+            continue;
+        }
+        change_payers(conn);
         /* Addresses of a dial under way were screened by the old rules: start it again. */
-        else if (conn->is_dialling) {
+        if (conn->is_dialling) {
             dial_cancel(&conn->dial);
             conn->dial = (struct dial){.done = dialled, .to = conn->to, .verdict = verdict};
             dial_start(broker, &conn->dial);

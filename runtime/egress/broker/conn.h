@@ -8,8 +8,6 @@
 #include "runtime/egress/broker/dial.h"
 #include "runtime/egress/http_guard.h"
 
-enum inspection { INSPECT_NOTHING, INSPECT_TLS, INSPECT_HTTP };
-
 struct side {
     struct watch watch;
     struct conn *conn;
@@ -31,7 +29,9 @@ struct conn {
     uint64_t id, bytes_out, bytes_in, started_ns, active_ns, held_since_ns;
     bool is_open; /* the outer connection is there, and reported */
     bool is_dialling;
-    enum inspection inspection;
+    struct payers payers;
+    enum pin_inspect inspection; /* PIN_INSPECT_NONE: nothing more is looked at */
+    uint32_t accept;             /* of the rule */
     struct pin_http_guard guard;
     uint8_t *held; /* from the program, not yet checked */
     size_t held_size;

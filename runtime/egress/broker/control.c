@@ -23,26 +23,29 @@ static size_t read_blob(int fd, uint8_t *to, size_t room) {
     return size;
 }
 
+static void set_names_rate(struct broker *broker, uint64_t per_second) {
+    uint64_t rate = per_second == PIN_UNLIMITED ? 0 : per_second;
+    if (rate != broker->new_names.per_second)
+        broker->new_names = (struct pin_bucket){.per_second = rate, .burst = rate * 2};
+}
+
 bool control_load_rules(struct broker *broker, int fd, struct pin_error *err) {
     PIN_FREE uint8_t *blob = malloc(PIN_RULES_BLOB_MAX);
     if (blob == NULL)
         return pin_fail_errno(err, "read the egress rules");
     struct pin_arena arena = {.block = NULL};
-    struct pin_egress_rules rules;
-    struct pin_egress_limits limits;
+    struct pin_egress_setup setup;
     size_t size = read_blob(fd, blob, PIN_RULES_BLOB_MAX);
-    if (!pin_rules_blob_read(blob, size, &arena, &rules, &limits, err)) {
+    bool read = pin_rules_blob_read(blob, size, &arena, &setup, err);
+    if (!read || !accounts_set(&broker->accounts, &setup)) {
         pin_arena_free(&arena);
-        return false;
+        return pin_is_set(err) ? false : pin_fail(err, PIN_ERROR_EXHAUSTED, "too many budgets");
     }
     struct pin_arena old = broker->arena;
     broker->arena = arena;
-    broker->rules = rules;
-    broker->limits = limits;
-    broker->new_names =
-        (struct pin_bucket){.per_second = limits.names_per_second, .burst = limits.names_per_second * 2};
-    broker->rate =
-        (struct pin_bucket){.per_second = limits.bytes_per_second, .burst = limits.bytes_per_second};
+    broker->rules = setup.rules;
+    broker->unknown_names = setup.unknown_names;
+    set_names_rate(broker, setup.limits.names_per_second);
     conn_judge_again(broker); /* the last that could point into the old rules */
     flows_judge_again(broker);
     pin_arena_free(&old);

@@ -73,13 +73,18 @@ static bool is_wild(const struct pin_verdict *verdict) {
 static bool may_be_new(struct broker *broker, const struct pin_verdict *verdict) {
     if (!is_wild(verdict))
         return true;
-    uint64_t most = broker->limits.names_total;
-    if (most != 0 && broker->wildcard_names >= most)
+    if (broker->wildcard_names >= broker->accounts.own.limits.names_total)
         return false;
     if (!pin_bucket_take(&broker->new_names, now_ns(), 1))
         return false;
     broker->wildcard_names++;
     return true;
+}
+
+/* NXDOMAIN ends a search; REFUSED doesn't claim that the name isn't there, and makes some resolvers ask
+ * again. */
+static enum pin_dns_code code_of_refusal(const struct broker *broker) {
+    return broker->unknown_names == PIN_UNKNOWN_REFUSED ? PIN_DNS_REFUSED : PIN_DNS_NO_NAME;
 }
 
 static void answer_name(struct broker *broker, const char *name, uint16_t type, struct answer *answer) {
@@ -94,7 +99,7 @@ static void answer_name(struct broker *broker, const char *name, uint16_t type, 
     }
     if (!verdict.allowed) {
         note(broker, PIN_EGRESS_EVENT_REFUSE, name, &verdict);
-        answer->code = PIN_DNS_NO_NAME; /* past the budget too: any other code makes resolvers ask again */
+        answer->code = code_of_refusal(broker); /* past the budget too */
         return;
     }
     if (!is_address_type(type))
@@ -128,7 +133,7 @@ static void answer_question(struct broker *broker, const struct pin_dns_question
         answer_reverse(broker, question, answer);
     else if (!pin_wire_name(name, question->name, question->name_size)) {
         refuse_bad_name(broker, question);
-        answer->code = PIN_DNS_NO_NAME;
+        answer->code = code_of_refusal(broker);
     } else if (is_below(name, "localhost"))
         answer_localhost(answer, question->type);
     else

@@ -28,6 +28,7 @@ struct flow {
     struct question question;
     struct pin_destination to;
     struct pin_verdict verdict;
+    struct payers payers;
     uint8_t *waiting; /* the first datagram, until there is a socket */
     size_t waiting_size;
     uint64_t id, bytes_out, bytes_in, started_ns, active_ns;
@@ -69,6 +70,7 @@ static void close_flow(struct flow *flow) {
         flow->following->link = flow->link;
     flow->link = NULL;
     flow->broker->flows->count--;
+    payers_leave(&flow->payers);
     resolver_forget(&flow->question);
     poll_close(&flow->broker->poll, &flow->watch);
     if (flow->is_open)
@@ -78,10 +80,11 @@ static void close_flow(struct flow *flow) {
 
 static void send_out(struct flow *flow, const uint8_t *data, size_t size) {
     flow->active_ns = now_ns();
-    if (send(flow->watch.fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)size)
+    if (payers_level(&flow->payers, flow->active_ns) < size ||
+        send(flow->watch.fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)size)
         return; /* lost, as a datagram may be */
     flow->bytes_out += size;
-    flow->broker->bytes_out += size;
+    payers_count(&flow->payers, size, 0, flow->active_ns);
 }
 
 /* As if the destination itself had sent it. */
@@ -96,7 +99,7 @@ static void send_back(struct flow *flow, uint8_t *data, size_t size) {
     int raw = four ? flow->broker->flows->raw4 : flow->broker->flows->raw6;
     (void)sendto(raw, data - head, head + size, MSG_DONTWAIT, (const struct sockaddr *)&place, place_size);
     flow->bytes_in += size;
-    flow->broker->bytes_in += size;
+    payers_count(&flow->payers, 0, size, flow->active_ns);
 }
 
 static void flow_ready(struct watch *watch, uint32_t events) {
@@ -197,6 +200,7 @@ static struct flow *new_flow(struct broker *broker, const struct flow_ends *ends
         .question = {.answered = resolved       },
         .to = *to,
         .verdict = *verdict,
+        .payers = accounts_of(&broker->accounts, verdict->rule),
         .waiting = waiting,
         .waiting_size = size,
         .id = ++broker->next_id,
@@ -209,6 +213,7 @@ static struct flow *new_flow(struct broker *broker, const struct flow_ends *ends
         flow->following->link = &flow->following;
     flows->first = flow;
     flows->count++;
+    payers_enter(&flow->payers);
     return flow;
 }
 
@@ -218,8 +223,8 @@ static void begin_flow(struct broker *broker, const struct flow_ends *ends, cons
     struct pin_verdict verdict = {.reason = PIN_EGRESS_NOT_LISTED};
     if (read_destination(broker, ends, &to))
         verdict = pin_egress_judge(&broker->rules, &to);
-    bool within = broker->flows->count < FLOWS_MAX &&
-                  (broker->limits.bytes_out == 0 || broker->bytes_out < broker->limits.bytes_out);
+    struct payers payers = accounts_of(&broker->accounts, verdict.rule);
+    bool within = broker->flows->count < FLOWS_MAX && payers_admit(&payers);
     if (verdict.allowed && !within)
         verdict = (struct pin_verdict){.reason = PIN_EGRESS_BUDGET, .rule = verdict.rule};
     struct flow *flow = verdict.allowed ? new_flow(broker, ends, &to, &verdict, data, size) : NULL;
@@ -235,14 +240,22 @@ static void begin_flow(struct broker *broker, const struct flow_ends *ends, cons
         resolved(&flow->question, own, 1, 0);
 }
 
+static void send_or_end(struct flow *flow, const uint8_t *data, size_t size) {
+    send_out(flow, data, size);
+    if (!payers_are_spent(&flow->payers))
+        return;
+    report(flow, PIN_EGRESS_EVENT_REFUSE, PIN_EGRESS_BUDGET, 0);
+    close_flow(flow);
+}
+
 bool flows_take(struct broker *broker, const struct flow_ends *ends, const uint8_t *data, size_t size) {
     struct flow *flow = broker->flows->first;
     while (flow != NULL && memcmp(&flow->ends, ends, sizeof(*ends)) != 0)
         flow = flow->following;
     if (flow == NULL)
         begin_flow(broker, ends, data, size);
-    else if (flow->is_open)
-        send_out(flow, data, size); /* while the name is being resolved only the first one is kept */
+    else if (flow->is_open) /* while the name is being resolved only the first one is kept */
+        send_or_end(flow, data, size);
     return true;
 }
 
@@ -328,14 +341,11 @@ void flows_end_all(struct broker *broker) {
 }
 
 void flows_tick(struct broker *broker, uint64_t now) {
-    uint64_t most =
-        broker->limits.idle_ns != 0 && broker->limits.idle_ns < IDLE_NS ? broker->limits.idle_ns : IDLE_NS;
     struct flow *flow = broker->flows != NULL ? broker->flows->first : NULL;
     for (struct flow *following; flow != NULL; flow = following) {
         following = flow->following;
-        bool late =
-            broker->limits.lifetime_ns != 0 && elapsed_ns(now, flow->started_ns) > broker->limits.lifetime_ns;
-        if (late || elapsed_ns(now, flow->active_ns) > most)
+        uint64_t idle_ns = elapsed_ns(now, flow->active_ns);
+        if (idle_ns > IDLE_NS || payers_are_late(&flow->payers, idle_ns, elapsed_ns(now, flow->started_ns)))
             close_flow(flow);
     }
 }

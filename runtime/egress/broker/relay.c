@@ -19,12 +19,14 @@ static struct side *other_of(struct side *side) {
 }
 
 static bool is_inspected(const struct side *from) {
-    return from == &from->conn->inner && from->conn->inspection != INSPECT_NOTHING;
+    return from == &from->conn->inner && from->conn->inspection != PIN_INSPECT_NONE;
 }
 
-/* How many bytes the rate lets through now. */
-static uint64_t rate_level(struct broker *broker) {
-    return broker->rate.per_second == 0 ? UINT64_MAX : pin_bucket_level(&broker->rate, now_ns());
+/* How many bytes the rates let through now. */
+static uint64_t rate_level(const struct conn *conn) {
+    bool limited = conn->payers.own->rate.per_second != 0 ||
+                   (conn->payers.budget != NULL && conn->payers.budget->rate.per_second != 0);
+    return limited ? payers_level(&conn->payers, now_ns()) : UINT64_MAX;
 }
 
 /* May more be read from this side now? */
@@ -34,7 +36,7 @@ static bool is_wanted(struct side *from) {
         return false;
     if (is_inspected(from) && conn->held_size >= HELD_MAX)
         return false;
-    if (rate_level(conn->broker) == 0) {
+    if (rate_level(conn) == 0) {
         conn->broker->throttled = true;
         return false;
     }
@@ -89,9 +91,7 @@ static bool forward(struct side *from, const uint8_t *data, size_t size) {
         return false;
     size_t taken = sent > 0 ? (size_t)sent : 0;
     uint64_t *total = from == &conn->inner ? &conn->bytes_out : &conn->bytes_in;
-    uint64_t *all = from == &conn->inner ? &conn->broker->bytes_out : &conn->broker->bytes_in;
     *total += size;
-    *all += size;
     if (taken == size) {
         if (size == from->chunk && from->chunk < BROKER_BUFFER)
             from->chunk *= 2;
@@ -104,8 +104,18 @@ static bool forward(struct side *from, const uint8_t *data, size_t size) {
 
 static bool is_our_name(const struct conn *conn, const struct pin_tls_hello *hello) {
     char name[PIN_HOST_MAX];
-    return !hello->hidden && pin_wire_name(name, hello->name, hello->name_size) &&
-           strcmp(name, conn->to.host) == 0;
+    if (hello->hidden && (conn->accept & PIN_ACCEPT_ENCRYPTED_HELLO) == 0)
+        return false;
+    if (hello->name_size == 0)
+        return (conn->accept & PIN_ACCEPT_NO_NAME) != 0;
+    return pin_wire_name(name, hello->name, hello->name_size) && strcmp(name, conn->to.host) == 0;
+}
+
+/* Nothing more is looked at. */
+static bool pass_rest(struct conn *conn, size_t *passed) {
+    *passed = conn->held_size;
+    conn->inspection = PIN_INSPECT_NONE;
+    return true;
 }
 
 /* All of `held` may go, or none yet. False: the connection has ended. */
@@ -122,10 +132,11 @@ static bool check_tls(struct conn *conn, size_t *passed) {
             conn_refuse(conn, PIN_EGRESS_TLS_NAME);
             return false;
         }
-        *passed = conn->held_size;
-        conn->inspection = INSPECT_NOTHING;
-        return true;
+        return pass_rest(conn, passed);
     case PIN_TLS_NOT_TLS:
+        if ((conn->accept & PIN_ACCEPT_PLAIN_TEXT) != 0)
+            return pass_rest(conn, passed);
+        break;
     case PIN_TLS_FAULTY: break;
     }
     conn_refuse(conn, PIN_EGRESS_NOT_TLS);
@@ -150,7 +161,7 @@ static bool check_http(struct conn *conn, size_t *passed) {
 
 static bool check_held(struct conn *conn) {
     size_t passed;
-    bool good = conn->inspection == INSPECT_TLS ? check_tls(conn, &passed) : check_http(conn, &passed);
+    bool good = conn->inspection == PIN_INSPECT_TLS ? check_tls(conn, &passed) : check_http(conn, &passed);
     if (!good)
         return false;
     if (passed > 0 && !forward(&conn->inner, conn->held, passed)) {
@@ -182,18 +193,12 @@ static bool hold(struct conn *conn, const uint8_t *data, size_t size) {
     return check_held(conn);
 }
 
-static bool is_past_budget(const struct broker *broker) {
-    const struct pin_egress_limits *limits = &broker->limits;
-    return (limits->bytes_out != 0 && broker->bytes_out > limits->bytes_out) ||
-           (limits->bytes_in != 0 && broker->bytes_in > limits->bytes_in);
-}
-
 /* False: the connection has ended. */
 static bool take(struct side *from, const uint8_t *data, size_t size) {
     struct conn *conn = from->conn;
     if (is_inspected(from))
         return hold(conn, data, size);
-    bool offered = from == &conn->outer && conn->inspection == INSPECT_HTTP &&
+    bool offered = from == &conn->outer && conn->inspection == PIN_INSPECT_HTTP &&
                    pin_http_saw_reply(&conn->guard, data, size);
     if (!forward(from, data, size)) {
         conn_abort(conn);
@@ -210,7 +215,7 @@ static bool end_if_drained(struct side *from) {
     if (!from->read_ended || to->write_ended || to->pending_size > 0)
         return true;
     if (unchecked) {
-        conn_refuse(conn, conn->inspection == INSPECT_TLS ? PIN_EGRESS_NOT_TLS : PIN_EGRESS_NOT_HTTP);
+        conn_refuse(conn, conn->inspection == PIN_INSPECT_TLS ? PIN_EGRESS_NOT_TLS : PIN_EGRESS_NOT_HTTP);
         return false;
     }
     (void)shutdown(to->watch.fd, SHUT_WR); /* not connected any more: the next read says so */
@@ -227,7 +232,7 @@ static size_t read_size(const struct side *from) {
     size_t size = is_inspected(from) ? CHUNK_SMALL : from->chunk;
     if (broker->pending_bytes > RELAY_PENDING_MAX && size > CHUNK_SMALL)
         size = CHUNK_SMALL;
-    uint64_t level = rate_level(broker);
+    uint64_t level = rate_level(from->conn);
     return level < size ? (size_t)level : size;
 }
 
@@ -249,10 +254,11 @@ static bool pump(struct side *from) {
             return end_if_drained(from);
         }
         conn->active_ns = now_ns();
-        (void)pin_bucket_take(&broker->rate, conn->active_ns, (uint64_t)got);
+        bool out = from == &conn->inner;
+        payers_count(&conn->payers, out ? (uint64_t)got : 0, out ? 0 : (uint64_t)got, conn->active_ns);
         if (!take(from, broker->buffer, (size_t)got))
             return false;
-        if (is_past_budget(broker)) {
+        if (payers_are_spent(&conn->payers)) {
             conn_refuse(conn, PIN_EGRESS_BUDGET);
             return false;
         }

@@ -18,6 +18,7 @@ REASONS = {
     "address": "whether the bits after a prefix are zero, and how IPv6 is spelt, is beyond a pattern",
     "ports": "whether a range of ports runs upwards and ends by 65535 is beyond a pattern",
     "suffix": "which names are public suffixes is in a list of its own",
+    "budget": "whether a budget that a rule names is there, once, is beyond a schema",
     "calls": "the reader knows the names of the calls and groups, and those that no policy may allow",
     "merge": "what can be removed depends on what is extended",
     "extends": "whether a policy that is extended exists, or loops, is not in the file",
@@ -144,6 +145,7 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
         "/filesystem/workspace/access": ("none", "read-only", "copy-on-write", "read-write"),
         "/syscalls/baseline": ("strict", "tool", "build", "oci"),
         "/syscalls/on_deny": ("errno", "kill"),
+        "/network/unknown_names": ("nxdomain", "refused"),
     }
     for pointer, known in words.items():
         yield from good(pointer, list(known))
@@ -210,6 +212,45 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
     yield from bad(DENY, [[{"host": "*"}], [{}], [{"host": "a.b", "protocol": "tcp"}], [{"ports": [1]}],
                           [{"host": "a.b", "ports": []}]])
 
+    named = {"host": "a.b", "ports": [443]}
+    yield from good(EGRESS, [[{**named, "inspect": word}] for word in ("auto", "tls", "http", "none")])
+    yield from good(EGRESS, [[{**named, "accept": words}] for words in ([], ["no-name"], ["plain-text", "encrypted-hello"])])
+    yield from good(EGRESS, [[{**named, "inspect": "tls", "accept": ["no-name"]}], [{**named, "protocol": "tcp", "accept": []}]])
+    yield from bad(EGRESS, [[{**named, **more}] for more in (
+        {"inspect": "TLS"}, {"inspect": None}, {"inspect": ["tls"]}, {"inspect": "x"}, {"accept": "no-name"}, {"accept": ["x"]},
+        {"accept": [1]}, {"accept": None}, {"inspect": "none", "accept": ["no-name"]}, {"inspect": "http", "accept": []},
+        {"protocol": "udp", "inspect": "tls"}, {"protocol": "udp", "accept": []}, {"budget": 1}, {"budget": ""},
+        {"budget": "a b"}, {"budget": None}, {"tls": True})])
+    yield from bad(EGRESS, [[{"cidr": "10.0.0.0/8", "ports": [443], **more}] for more in ({"inspect": "none"}, {"accept": []})])
+    yield from bad(EGRESS, [[{**named, "budget": "nowhere"}]], "budget")
+    network = "/network"
+    models = {"name": "models", "bytes_out": "1GiB"}
+    yield from good(network, [{"budgets": [models], "egress": [{**named, "budget": "models"}]},
+                              {"budgets": [models, {"name": "b", "rate": 1024, "idle": "1m", "connections": 1}]},
+                              {"budgets": [{"name": "all", "connections": 1, "connections_total": 4294967295, "bytes_out": 1,
+                                            "bytes_in": "unlimited", "rate": "1MiB", "idle": "8760h", "lifetime": "1s"}]},
+                              {"budgets": {"add": [models]}}, {"budgets": []}])
+    yield from bad(network, [{"budgets": value} for value in (
+        [{}], [{"name": "a"}], [{"bytes_out": 1}], [{**models, "name": "a/b"}], [{**models, "name": None}],
+        [{**models, "names": 1}], [{**models, "x": 1}], ["models"], models, None, [{**models, "rate": 1023}],
+        [{**models, "connections": 0}], [{**models, "bytes_in": -1}], [{**models, "idle": 5}])])
+    yield from bad(network, [{"budgets": [models, {**models, "rate": 1024}]},
+                             {"budgets": [models], "egress": [{**named, "budget": "model"}]}], "budget")
+    yield from bad(network, [{"budgets": {"remove": [models]}}], "merge")
+    limits = "/network/limits"
+    for field in ("connections", "connections_total", "names", "names_rate"):
+        yield from good(f"{limits}/{field}", [1, 4294967295, "unlimited"])
+        yield from bad(f"{limits}/{field}", [0, -1, 4294967296, "1", None, True, [1]])
+    for field in ("bytes_out", "bytes_in"):
+        yield from good(f"{limits}/{field}", [*SIZES_GOOD, 1, "unlimited"])
+        yield from bad(f"{limits}/{field}", [*SIZES_BAD, 0])
+    yield from good(f"{limits}/rate", [1024, "1MiB", "unlimited"])
+    yield from bad(f"{limits}/rate", [1023, 0])
+    for field in ("idle", "lifetime"):
+        yield from good(f"{limits}/{field}", ["1s", "30m", "unlimited"])
+        yield from bad(f"{limits}/{field}", TIMES_BAD)
+        yield from bad(f"{limits}/{field}", ["0s", "999ms", "8761h"], "range")
+
     images = "/images"
     yield from good(images, [[], ["*"], ["host"], ["python-3.12"], ["registry.example:5000/a/b:1.2@x+y"], ["a*b*c"],
                              [{"pattern": "a*"}], [{"digest": DIGEST}], [{"digest": DIGEST, "require_signature": False}],
@@ -268,7 +309,7 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
     yield from bad("/extends", ["tool", None, {}, [1], [None], [""], ["a b"], ["*"], {"add": ["tool"]}, ["a..b"]])
     yield from bad("/extends", [["nope"], ["./nope.json"], ["/nonexistent/x"], ["tool", "nope.json"]], "extends")
 
-    for pointer in ("/filesystem", "/filesystem/workspace", "/resources", "/network", "/syscalls", "/identity",
+    for pointer in ("/filesystem", "/filesystem/workspace", "/resources", "/network", "/network/limits", "/syscalls", "/identity",
                     "/environment", "/audit"):
         yield from good(pointer, [{}])
         yield from bad(pointer, [[], None, "x", 1, True, {"unknown": 1}, {"": 1}])

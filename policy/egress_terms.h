@@ -1,0 +1,39 @@
+/* egress_terms.h: under which terms a rule grants a destination: what is inspected, and the budget.
+ *
+ * Terms are ordered: some cover others. Where several rules name a destination, the one with the widest terms
+ * counts, whatever their order, so that another rule never takes anything away. Pure. Source: docs/policy.md
+ * "network.egress".
+ */
+#pragma once
+
+#include "policy/port_set.h"
+
+extern const struct pin_egress_limits pin_egress_no_limits;
+
+/* What connections to this port are held to: TLS, HTTP or NONE, never AUTO. */
+enum pin_inspect pin_egress_inspection(const struct pin_egress_rule *rule, uint16_t port);
+
+bool pin_egress_terms_same(const struct pin_egress_rule *a, const struct pin_egress_rule *b);
+/* Of two rules for one destination: does `a` come before `b`? */
+bool pin_egress_terms_before(const struct pin_egress_rule *a, const struct pin_egress_rule *b, uint16_t port);
+/* Adds the ports at which `outer` grants all that `inner` may; targets aside. */
+void pin_egress_add_granted(struct pin_arena *arena, struct pin_port_set *set,
+                            const struct pin_egress_rule *outer, const struct pin_egress_rule *inner);
+
+/* The same grants, in at most three rules whose terms are spelt in one way only; ports in the arena. Returns
+ * how many. */
+#define PIN_EGRESS_PARTS 3
+size_t pin_egress_normalise(struct pin_arena *arena, const struct pin_egress_rule *rule,
+                            struct pin_egress_rule parts[PIN_EGRESS_PARTS]);
+
+/* Each limit of `a` is at most that of `b`. */
+bool pin_egress_limits_within(const struct pin_egress_limits *a, const struct pin_egress_limits *b);
+
+/* Rules get the budgets of this list whose names theirs have; the number of the first rule whose budget isn't
+ * there, or `count`. */
+size_t pin_egress_give_budgets(struct pin_egress_rule *rules, size_t count,
+                               const struct pin_egress_budget *budgets, size_t budget_count);
+
+/* The budget of this name; NULL: none. */
+const struct pin_egress_budget *pin_egress_budget_find(const struct pin_egress_budget *budgets, size_t count,
+                                                       const char *name);
