@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,6 +51,30 @@ static bool move_bytes(struct walk *walk, int in, int out, const char *name) {
     }
 }
 
+static int make_directory(int folder, const char *name) {
+    if (mkdirat(folder, name, 0700) != 0 && errno != EEXIST)
+        return -1;
+    return openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int make_file(int folder, const char *name) {
+    return openat(folder, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+}
+
+/* What is made belongs to its owner, and may be made where that user may: as on any other host. What is
+ * copied is the caller's to read. */
+static int make(const struct pin_copy *copy, int (*maker)(int folder, const char *name), int folder,
+                const char *name) {
+    if (!copy->has_owner)
+        return maker(folder, name);
+    int group = setfsgid(copy->gid), user = setfsuid(copy->uid);
+    int fd = maker(folder, name), cause = errno;
+    (void)setfsuid((uid_t)user);
+    (void)setfsgid((gid_t)group);
+    errno = cause;
+    return fd;
+}
+
 /* O_NONBLOCK: a pipe in the place of a file must not make us wait. */
 static bool copy_file(struct walk *walk, int from, const char *from_name, int to, const char *to_name) {
     struct stat info;
@@ -60,8 +85,7 @@ static bool copy_file(struct walk *walk, int from, const char *from_name, int to
         walk->copy->left_out++;
         return true;
     }
-    PIN_CLOSE int out =
-        openat(to, to_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    PIN_CLOSE int out = make(walk->copy, make_file, to, to_name);
     struct stat target;
     if (out < 0 || fstat(out, &target) != 0)
         return fail(walk, "make", to_name);
@@ -89,11 +113,9 @@ static bool copy_folder(struct walk *walk, int from, const char *from_name, int 
     PIN_CLOSE int in = openat(from, from_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (in < 0)
         return fail(walk, "open", from_name);
-    if (mkdirat(to, to_name, 0700) != 0 && errno != EEXIST)
-        return fail(walk, "make", to_name);
-    PIN_CLOSE int out = openat(to, to_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    PIN_CLOSE int out = make(walk->copy, make_directory, to, to_name);
     if (out < 0)
-        return fail(walk, "open", to_name);
+        return fail(walk, "make", to_name);
     DIR *list = fdopendir(in);
     if (list == NULL)
         return fail(walk, "list", from_name);

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 
@@ -17,6 +18,9 @@
 #define PIN_COPY_ENTRIES_MAX 1000000
 
 struct pin_copy {
+    bool has_owner; /* copies are made by and for this user; what is copied is read as whoever calls */
+    uid_t uid;
+    gid_t gid;
     uint64_t limit_bytes;    /* of all files together */
     uint64_t bytes, entries; /* copied */
     uint64_t left_out;       /* neither a file nor a directory */

@@ -501,6 +501,17 @@ def test_another_user_cannot_reach_the_socket(kept_by_root):
     assert done.stdout.strip() in (b"b''", b"") and b"b'\\x" not in done.stdout
 
 
+def test_the_caller_s_private_files_are_copied_and_then_are_the_sandbox_s(kept_by_root):
+    kept_by_root.up("work")
+    private = kept_by_root.pinfold.home / "private"
+    private.mkdir(mode=0o700)
+    (private / "file").write_text("mine\n")
+    os.chmod(private / "file", 0o600)
+    kept_by_root.ok("cp", str(private), "work:/tmp/copy")
+    done = kept_by_root.exec("work", "sh", "-c", "cat /tmp/copy/file; stat -c %u /tmp/copy /tmp/copy/file; id -u")
+    assert done.stdout.split() == [b"mine", *[done.stdout.split()[-1]] * 3]
+
+
 def test_files_and_trees_are_copied_in_and_out(kept, tmp_path):
     kept.up("work")
     source = kept.pinfold.home / "tree"

@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -107,20 +106,16 @@ static bool enter_target(const struct side *from, struct side *to, struct pin_er
     return true;
 }
 
-/* What is made inside belongs to the sandbox's user, and may be made where that user may: as on any other
- * host. */
-static void act_as(const json_t *ok) {
-    (void)setfsgid((gid_t)json_integer_value(json_object_get(ok, "gid")));
-    (void)setfsuid((uid_t)json_integer_value(json_object_get(ok, "uid")));
-}
-
 static bool copy_between(struct side *from, struct side *to, int root, const json_t *ok, uint64_t limit_bytes,
                          struct pin_error *err) {
-    struct pin_copy copy = {.limit_bytes = limit_bytes};
+    struct pin_copy copy = {
+        .has_owner = to->name[0] != '\0', /* what is made inside belongs to the sandbox's user */
+        .uid = (uid_t)json_integer_value(json_object_get(ok, "uid")),
+        .gid = (gid_t)json_integer_value(json_object_get(ok, "gid")),
+        .limit_bytes = limit_bytes,
+    };
     if (!open_folder(from, root, err) || !open_folder(to, root, err) || !enter_target(from, to, err))
         return false;
-    if (to->name[0] != '\0')
-        act_as(ok);
     bool done = pin_copy_entry(&copy, from->fd, from->last, to->fd, to->last, err);
     if (copy.left_out > 0)
         (void)fprintf(stderr, "pinfold: %llu links and special files were left out\n",

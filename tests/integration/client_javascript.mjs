@@ -1,0 +1,176 @@
+// The JavaScript client against the real runtime: run by test_client_javascript.py, which names the runtime.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import process from 'node:process';
+import {after, before, test} from 'node:test';
+
+import * as pinfold from '../../tools/clients/javascript/index.js';
+
+const client = new pinfold.SandboxClient();
+let sandbox;
+
+async function eventually(check) {
+  const until = Date.now() + 10_000;
+  while (!(await check())) {
+    assert(Date.now() < until);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+before(async () => {
+  sandbox = await client.create({name: 'work', labels: {tenant: 'a'}});
+});
+
+after(async () => {
+  for (const {name} of await client.list()) await client.remove(name);
+});
+
+test('a result has all that the runtime tells', async () => {
+  const result = await sandbox.exec(['sh', '-c', 'cat; echo $A >&2; pwd; exit 3'], {env: {A: 'ä'}, cwd: '/usr', stdin: 'in '});
+  assert.deepEqual([result.status, result.exitCode, result.signal, result.ok], ['error', 3, null, false]);
+  assert.deepEqual([result.stdout, result.stderr, result.truncated], ['in /usr\n', 'ä\n', false]);
+  assert.deepEqual(result.labels, {tenant: 'a'});
+  assert.throws(() => result.check(), pinfold.ExecFailed);
+});
+
+test('bytes that are no text come whole', async () => {
+  const bytes = Buffer.from([...Array(256).keys()]);
+  assert.deepEqual((await sandbox.exec(['cat'], {stdin: bytes})).stdoutBytes, bytes);
+});
+
+test('python and shell sources run however long', async () => {
+  assert.equal((await sandbox.runShell('echo one | tr a-z A-Z')).stdout, 'ONE\n');
+  const source = `${'#'.repeat(300_000)}\nimport sys; print(sys.argv[1:])`;
+  assert.equal((await sandbox.runPython(source, ['a', 'b c'])).stdout, "['a', 'b c']\n");
+});
+
+test('many run at once on one connection', async () => {
+  const numbers = [...Array(40).keys()];
+  const results = await Promise.all(numbers.map((number) => sandbox.shell(`echo ${number}; sleep 0.02`)));
+  assert.deepEqual(results.map((result) => result.stdout), numbers.map((number) => `${number}\n`));
+});
+
+test('a command over its time ends with its tree', async () => {
+  assert.equal((await sandbox.shell('sleep 100 & sleep 100', {timeoutMs: 200})).status, 'timeout');
+  assert.deepEqual((await sandbox.show()).execs, []);
+});
+
+test('output comes while the command runs', async () => {
+  const running = await sandbox.start(['sh', '-c', 'echo one; read x; echo $x >&2'], {stdin: true});
+  const seen = [];
+  for await (const {stream, data} of running) {
+    seen.push([stream, data.toString()]);
+    if (stream === 'stdout') await running.write('two\n');
+  }
+  assert.deepEqual(seen, [['stdout', 'one\n'], ['stderr', 'two\n']]);
+  assert((await running.wait()).ok);
+  running.close();
+});
+
+test('a reader that waits makes the command wait, and nothing is lost', async () => {
+  const running = await sandbox.start(['head', '-c', '900000', '/dev/zero']);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  const result = await running.wait();
+  assert.equal(result.stdoutBytes.length, 900_000);
+  running.close();
+});
+
+test('a command that does not read its input ends all the same', async () => {
+  assert((await sandbox.exec(['true'], {stdin: 'x'.repeat(1_000_000)})).ok);
+});
+
+test('aborting ends the tree before it rejects', async () => {
+  const abort = new AbortController();
+  const result = sandbox.shell('sleep 1000 & sleep 1000', {signal: abort.signal});
+  await eventually(async () => (await sandbox.show()).execs.length > 0);
+  abort.abort();
+  await assert.rejects(result, {name: 'AbortError'});
+  assert.deepEqual((await sandbox.show()).execs, []);
+  await assert.rejects(sandbox.exec(['true'], {signal: abort.signal}), {name: 'AbortError'});
+});
+
+test('signals, kills and closing reach the command', async () => {
+  const first = await sandbox.start(['sh', '-c', "trap 'echo caught; exit 7' USR1; echo ready; while :; do sleep 0.02; done"]);
+  for await (const {data} of first) if (data.toString().includes('ready')) await first.signal('USR1');
+  assert.equal((await first.wait()).exitCode, 7);
+  const second = await sandbox.start(['sleep', '1000']);
+  await second.kill();
+  assert.equal((await second.wait()).signal, 'SIGKILL');
+  const third = await sandbox.start(['sleep', '1000']);
+  third.close();
+  await eventually(async () => (await sandbox.show()).execs.length === 0);
+  await assert.rejects(third.wait(), pinfold.SandboxGone);
+});
+
+test('a terminal has a size that can change', async () => {
+  const script = "stty size; trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.02; done";
+  const running = await sandbox.start(['sh', '-c', script], {tty: {rows: 30, columns: 99}});
+  let seen = '';
+  for await (const {data} of running) {
+    seen += data;
+    if (seen.includes('ready') && !seen.includes('asked')) {
+      seen += 'asked ';
+      await running.resize({rows: 40, columns: 120});
+    }
+  }
+  assert.deepEqual(seen.trim().split(/\s+/), ['30', '99', 'ready', 'asked', '40', '120']);
+  running.close();
+});
+
+test('a detached command outlives its client, and its log is read', async () => {
+  const other = await client.get('work');
+  const number = await other.detach(['sh', '-c', 'sleep 0.2; echo done; exit 4']);
+  await other.close();
+  assert.equal((await sandbox.wait(number)).exit_code, 4);
+  const kinds = [];
+  for await (const record of sandbox.logs({execId: number})) kinds.push(record.kind);
+  assert.deepEqual(kinds, ['start', 'stdout', 'end']);
+  await assert.rejects(sandbox.detach(['no-such-program']), pinfold.SandboxNotFound);
+});
+
+test('files go in and out', async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'pinfold-'));
+  fs.writeFileSync(path.join(folder, 'file'), Buffer.from([0, 255]));
+  await sandbox.copyIn(path.join(folder, 'file'), '/tmp/copy');
+  assert.deepEqual(await sandbox.readFile('/tmp/copy'), Buffer.from([0, 255]));
+  await sandbox.writeFile('/tmp/made', 'text');
+  await sandbox.copyOut('/tmp/made', path.join(folder, 'out'));
+  assert.equal(fs.readFileSync(path.join(folder, 'out'), 'utf8'), 'text');
+  await assert.rejects(sandbox.readFile('/tmp/missing'), pinfold.ExecFailed);
+  fs.rmSync(folder, {recursive: true});
+});
+
+test('errors have types and say where', async () => {
+  await assert.rejects(client.create({name: 'work'}), pinfold.SandboxExists);
+  await assert.rejects(client.create({memory: '1TiB'}), (error) => {
+    assert(error instanceof pinfold.PolicyRefused);
+    return error.pointer.endsWith('/resources/memory') && error.hint.includes('512MiB');
+  });
+  await assert.rejects(client.create({memroy: 1}), pinfold.InvalidRequest);
+  await assert.rejects(client.get('nobody'), pinfold.SandboxNotFound);
+  await assert.rejects(client.get('../work'), pinfold.InvalidRequest);
+  await assert.rejects(sandbox.exec('a text'), pinfold.InvalidRequest);
+  await assert.rejects(sandbox.exec(['true'], {cwd: 'relative'}), pinfold.InvalidRequest);
+  await assert.rejects(sandbox.remove({force: false}), pinfold.SandboxBusy);
+  const result = await sandbox.exec(['no-such-program']);
+  assert.equal(result.exitCode, 127);
+  assert.throws(() => result.check(), pinfold.SandboxNotFound);
+  await sandbox.pause();
+  await assert.rejects(sandbox.exec(['true']), pinfold.SandboxBusy);
+  await sandbox.resume();
+});
+
+test('without a runtime it is unavailable', () => {
+  assert.throws(() => new pinfold.SandboxClient({program: '/no/such/pinfold'}), pinfold.SandboxUnavailable);
+});
+
+test('a sandbox whose supervisor dies is gone', async () => {
+  const mortal = await client.create({labels: {tenant: 'b'}});
+  assert.equal((await client.list({tenant: 'b'})).length, 1);
+  const running = await mortal.start(['sleep', '1000']);
+  process.kill((await mortal.show()).supervisor, 'SIGKILL');
+  await assert.rejects(running.wait(), pinfold.SandboxGone);
+  await assert.rejects(mortal.exec(['true']), (error) => error instanceof pinfold.SandboxGone || error instanceof pinfold.SandboxNotFound);
+});

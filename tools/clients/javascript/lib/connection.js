@@ -1,0 +1,149 @@
+/** The control socket: requests by number, several on their way at once. Source: docs/kept.md. */
+import fs from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import process from 'node:process';
+
+import {InvalidRequest, PolicyRefused, SandboxGone, SandboxNotFound, fromJson, gone} from './errors.js';
+
+const VERSION = 1;
+const REPLY_MAX = 3 * 1024 ** 3;
+const {O_DIRECTORY, O_NOFOLLOW, O_RDONLY} = fs.constants;
+
+function pack(message) {
+  const text = Buffer.from(JSON.stringify({pinfold: VERSION, ...message}));
+  const head = Buffer.alloc(4);
+  head.writeUInt32BE(text.length);
+  return Buffer.concat([head, text]);
+}
+
+/** Bytes as they come, messages as they are whole. */
+class Decoder {
+  #chunks = [];
+  #size = 0;
+
+  *feed(chunk) {
+    this.#chunks.push(chunk);
+    this.#size += chunk.length;
+    for (let length = this.#length(); length !== undefined && this.#size >= 4 + length; length = this.#length()) {
+      const whole = Buffer.concat(this.#chunks);
+      this.#chunks = [whole.subarray(4 + length)];
+      this.#size -= 4 + length;
+      yield JSON.parse(whole.subarray(4, 4 + length).toString());
+    }
+  }
+
+  #length() {
+    if (this.#size < 4) return undefined;
+    if (this.#chunks[0].length < 4) this.#chunks = [Buffer.concat(this.#chunks)];
+    const length = this.#chunks[0].readUInt32BE(0);
+    if (length > REPLY_MAX) throw new SandboxGone('syntax', `a message of ${length} bytes is too long`);
+    return length;
+  }
+}
+
+function openFolder(state, name) {
+  if (!/^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(name)) throw new InvalidRequest('invalid', `'${name}' is no name of a sandbox`);
+  try {
+    const facts = fs.statSync(state);
+    if (facts.uid !== process.geteuid() || (facts.mode & 0o077) !== 0)
+      throw new PolicyRefused('refused', `the state directory '${state}' is another's, or open to others`);
+    return fs.openSync(path.join(state, 'sandboxes', name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  } catch (error) {
+    if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error;
+    throw new SandboxNotFound('not_found', `there is no sandbox '${name}'`);
+  }
+}
+
+/** A connected socket; the path goes by a descriptor, since that of a socket is short. */
+function connect(state, name) {
+  const folder = openFolder(state, name);
+  return new Promise((resolve, reject) => {
+    const socket = net.connect({path: `/proc/self/fd/${folder}/control`, allowHalfOpen: true});
+    socket.once('connect', () => {
+      socket.removeAllListeners('error');
+      resolve(socket);
+    });
+    socket.once('error', (error) => {
+      const ended = error.code === 'ENOENT' || error.code === 'ECONNREFUSED';
+      const hint = `'pinfold rm ${name}' removes what is left of it`;
+      reject(ended ? new SandboxNotFound('not_found', `the sandbox '${name}' has ended`, {hint}) : error);
+    });
+  }).finally(() => fs.closeSync(folder));
+}
+
+export class Connection {
+  #waiting = new Map();
+  #decoder = new Decoder();
+  #last = 0;
+
+  static async open(state, name) {
+    return new Connection(await connect(state, name), name);
+  }
+
+  constructor(socket, name) {
+    this.socket = socket;
+    this.name = name;
+    this.closed = false;
+    socket.on('data', (chunk) => this.#take(chunk));
+    socket.on('error', () => this.#fail(gone(name)));
+    socket.on('end', () => this.#fail(gone(name)));
+  }
+
+  #take(chunk) {
+    try {
+      for (const message of this.#decoder.feed(chunk)) this.#waiting.get(message.id)?.(message);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #fail(error) {
+    this.closed = true;
+    this.socket.destroy();
+    const waiting = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const take of waiting) take({failure: error});
+  }
+
+  /**
+   * Resolves with the first message that has one of these keys; `each` sees those before it.
+   * While it waits, the process is kept alive by it.
+   */
+  request(body, last = ['ok'], each = () => {}) {
+    const id = ++this.#last;
+    return new Promise((resolve, reject) => {
+      const settle = (how, what) => {
+        this.#waiting.delete(id);
+        if (this.#waiting.size === 0) this.socket.unref();
+        how(what);
+      };
+      this.#waiting.set(id, (message) => {
+        if (message.failure) settle(reject, message.failure);
+        else if (message.error) settle(reject, fromJson(message.error));
+        else if (last.some((key) => key in message)) settle(resolve, message);
+        else each(message);
+      });
+      this.socket.ref();
+      if (this.closed) this.#waiting.get(id)({failure: gone(this.name)});
+      else this.socket.write(pack({id, ...body}));
+    });
+  }
+
+  close() {
+    this.#fail(gone(this.name));
+  }
+}
+
+/** A connection that has become a descriptor of the supervisor's: {number, socket}. */
+export async function lend(state, name) {
+  const connection = await Connection.open(state, name);
+  const {ok} = await connection.request({verb: 'lend'});
+  const {socket} = connection;
+  socket.removeAllListeners('data');
+  socket.removeAllListeners('error');
+  socket.removeAllListeners('end');
+  socket.pause();
+  socket.ref();
+  return {number: ok.lent, socket};
+}
