@@ -244,8 +244,9 @@ static void search_and_execute(const struct request *request) {
 
 /* By itself: moving another process would wait for a lock of the whole system. */
 static void enter_cgroup(const struct request *request, struct outcome *outcome) {
-    if ((request->head.flags & PIN_INIT_CGROUP) && write(request->fds[request->fd_count - 1], "0", 1) != 1)
-        give_up(outcome, PIN_INIT_STAGE_CGROUP);
+    for (size_t i = request->fd_count - request->head.entrances; i < request->fd_count; i++)
+        if (write(request->fds[i], "0", 1) != 1)
+            give_up(outcome, PIN_INIT_STAGE_CGROUP);
 }
 
 static void become(const struct request *request, struct outcome *outcome) {
@@ -332,8 +333,7 @@ static void execute(struct request *request, uint32_t length) {
     length -= (uint32_t)sizeof(request->head);
     for (uint32_t bit = 1; bit <= PIN_INIT_FRAME; bit <<= 1)
         wanted += (request->head.flags & bit) != 0;
-    wanted += (request->head.flags & PIN_INIT_CGROUP) != 0;
-    if (wanted != request->fd_count)
+    if (request->head.entrances > PIN_INIT_FDS_MAX || wanted + request->head.entrances != request->fd_count)
         _exit(1);
     if (map_request(request, length)) {
         start(request);

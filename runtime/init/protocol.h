@@ -16,7 +16,7 @@
 
 #define PIN_INIT_CONTROL_FD 3
 #define PIN_INIT_REQUEST_MAX (4u * 1024 * 1024) /* of `length` */
-#define PIN_INIT_FDS_MAX 5
+#define PIN_INIT_FDS_MAX 7
 
 enum pin_sync {                        /* parent to child while it builds, one byte each, in this order */
                 PIN_SYNC_MAPPED = 'M', /* the id maps are written: ids may be taken */
@@ -60,11 +60,9 @@ enum pin_init_flags {
     PIN_INIT_STDIN = 1, /* a descriptor for 0 is sent; otherwise it is /dev/null */
     PIN_INIT_STDOUT = 2,
     PIN_INIT_STDERR = 4,
-    PIN_INIT_FRAME = 8,   /* a descriptor for frames is sent; it becomes descriptor 3 inside */
-    PIN_INIT_TTY = 16,    /* make a terminal: 0, 1 and 2 are its slave; no descriptor for them is sent */
-    PIN_INIT_LAST = 32,   /* init exits when this process ends, which kills all others */
-    PIN_INIT_CGROUP = 64, /* a file is sent, the last one, into which the child writes "0" before all else:
-                             that moves it into a cgroup of its own before it runs anything of anybody's */
+    PIN_INIT_FRAME = 8, /* a descriptor for frames is sent; it becomes descriptor 3 inside */
+    PIN_INIT_TTY = 16,  /* make a terminal: 0, 1 and 2 are its slave; no descriptor for them is sent */
+    PIN_INIT_LAST = 32, /* init exits when this process ends, which kills all others */
 };
 
 struct pin_init_exec {
@@ -72,5 +70,7 @@ struct pin_init_exec {
     uint32_t umask;         /* 0 to 0777 */
     uint16_t rows, columns; /* of the terminal */
     uint32_t argc, envc;
+    uint32_t entrances; /* files that are sent last: the child writes "0" into each before all else, which
+                           moves it into a cgroup of its own before it runs anything of anybody's */
     /* then, each ended by a zero byte: the working directory, argc arguments, envc variables */
 };

@@ -13,7 +13,7 @@
 
 static void close_fds(struct conn *conn) {
     for (size_t i = 0; i < conn->fd_count; i++)
-        (void)close(conn->fds[i]);
+        pin_close_fd(&conn->fds[i]);
     conn->fd_count = 0;
 }
 
@@ -47,6 +47,7 @@ void pin_conn_close(struct conn *conn) {
         if (!exec->request.detach)
             pin_exec_kill(exec);
     }
+    pin_attach_drop_conn(conn);
     size_t left = 0;
     for (size_t i = 0; i < kept->wait_count; i++)
         if (kept->waits[i].conn != conn)

@@ -27,15 +27,17 @@ struct exec *pin_exec_find(struct pin_kept *kept, uint64_t id) {
 
 void pin_exec_free(struct exec *exec) {
     struct pin_error err = {0};
-    struct pin_timer **timers[] = {&exec->wall, &exec->grace, &exec->tick};
+    struct pin_timer **timers[] = {&exec->wall, &exec->cpu, &exec->grace, &exec->tick};
     for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
         pin_timer_cancel(timers[i]);
     pin_exec_close_io(exec);
     if (exec->leaf != NULL)
         (void)pin_cgroup_remove(exec->leaf, 0, &err); /* or with the sandbox's */
     pin_cgroup_free(exec->leaf);
+    pin_exec_free_secrets(exec);
     pin_kept_request_free(&exec->request);
     pin_result_free(&exec->result);
+    free(exec->missing);
     free(exec);
 }
 
@@ -83,12 +85,6 @@ void pin_exec_terminate(struct exec *exec, enum pin_status reason) {
         pin_exec_kill(exec);
 }
 
-static void on_wall_time(void *self) {
-    struct exec *exec = self;
-    exec->wall = NULL;
-    pin_exec_terminate(exec, PIN_STATUS_TIMEOUT);
-}
-
 static void on_tick(void *self) {
     struct exec *exec = self;
     exec->tick = NULL;
@@ -113,16 +109,18 @@ static void rewind_ticks(struct exec *exec) {
     exec->tick_ns = FIRST_TICK_NS;
 }
 
-static void log_start(const struct exec *exec) {
+static void log_start(struct exec *exec) {
     json_t *args = json_array(), *whole;
     for (size_t i = 0; i < exec->request.arg_count; i++)
-        (void)json_array_append_new(args, json_string(exec->request.args[i]));
+        (void)json_array_append_new(args, pin_exec_masked(exec, exec->request.args[i], SIZE_MAX));
     whole = json_pack("{s:o}", "args", args);
     PIN_FREE char *text = whole == NULL ? NULL : json_dumps(whole, JSON_COMPACT);
     json_decref(whole);
     if (text != NULL)
         (void)pin_log_write(&exec->kept->log, PIN_LOG_START, exec->id, text,
                             strlen(text) < PIN_LOG_PAYLOAD_MAX ? strlen(text) : 0);
+    exec->is_logged = true;
+    exec->log_start = exec->kept->log.sequence;
 }
 
 static void log_end(const struct exec *exec) {
@@ -141,6 +139,26 @@ static void describe(struct exec *exec) {
     result->missing_count = given->missing_count;
     result->labels = json_incref(json_object_get(given->facts, "labels"));
     result->usage.wall_ns = pin_now_ns() - exec->started_ns;
+    result->stray_bytes = exec->frames.strays.total_bytes;
+}
+
+/* What has happened is told all the same, and that it isn't in the audit log. */
+static void add_missing_audit(struct exec *exec) {
+    struct pin_result *result = &exec->result;
+    exec->missing = calloc(result->missing_count + 1, sizeof(*exec->missing));
+    if (exec->missing == NULL)
+        return;
+    for (size_t i = 0; i < result->missing_count; i++)
+        exec->missing[i] = result->missing[i];
+    exec->missing[result->missing_count++] = "audit";
+    result->missing = exec->missing;
+}
+
+static void record_end(struct exec *exec) {
+    const struct pin_kept_audit *audit = &exec->kept->given->audit;
+    struct pin_error err = {0};
+    if (exec->is_recorded && !audit->end(audit->self, exec->id, &exec->result, &err))
+        add_missing_audit(exec);
 }
 
 /* Told to whoever waits, kept for whoever asks later. */
@@ -148,6 +166,9 @@ static void finish(struct exec *exec) {
     struct pin_kept *kept = exec->kept;
     struct pin_error err = {0};
     describe(exec);
+    record_end(exec);
+    if (!exec->is_logged)
+        log_start(exec);
     log_end(exec);
     kept->ended[exec->id % ENDS_KEPT] =
         (struct ended){exec->id, exec->result.status, exec->result.exit_code, exec->result.signal};
@@ -164,12 +185,12 @@ static void finish(struct exec *exec) {
     pin_kept_touch(kept);
 }
 
-/* Nothing ran: refused, not found, not executable. */
-static void finish_unstarted(struct exec *exec, const struct pin_error *err) {
+/* Nothing ran: refused; or, as init found out, not found or not executable. */
+static void finish_unstarted(struct exec *exec, bool by_init, const struct pin_error *err) {
     exec->result.error = *err;
     exec->result.status = PIN_STATUS_REFUSED;
     exec->result.exit_code = PIN_EXIT_REFUSED;
-    if (err->kind == PIN_ERROR_NOT_FOUND || err->kind == PIN_ERROR_NOT_EXECUTABLE) {
+    if (by_init && (err->kind == PIN_ERROR_NOT_FOUND || err->kind == PIN_ERROR_NOT_EXECUTABLE)) {
         exec->result.status = PIN_STATUS_ERROR;
         exec->result.exit_code =
             err->kind == PIN_ERROR_NOT_FOUND ? PIN_EXIT_NOT_FOUND : PIN_EXIT_NOT_EXECUTABLE;
@@ -183,6 +204,33 @@ static void take_fds(struct exec *exec, struct conn *conn) {
     for (int i = 0; i < CONN_FDS_MAX; i++)
         exec->fds[i] = wanted[i] ? conn->fds[at++] : -1;
     conn->fd_count = 0;
+}
+
+/* Init has no capability to become another: what the policy's identity says holds for every command. */
+static bool is_own_user(const struct pin_kept_given *given, const char *user, struct pin_error *err) {
+    char whole[32], number[16];
+    (void)snprintf(number, sizeof(number), "%u", (unsigned)given->uid);
+    (void)snprintf(whole, sizeof(whole), "%u:%u", (unsigned)given->uid, (unsigned)given->gid);
+    if (strcmp(user, number) == 0 || strcmp(user, whole) == 0)
+        return true;
+    (void)pin_fail(err, PIN_ERROR_REFUSED, "the policy grants the user %s, and not '%.40s'", whole, user);
+    (void)pin_point(err, "/identity");
+    return pin_hint(err,
+                    "every command of a sandbox has the policy's user; another one needs another sandbox");
+}
+
+/* Refusals by the policy are events; faults of a client's message aren't. */
+static void record_refusal(const struct conn *conn, const struct pin_kept_request *request,
+                           const struct pin_error *refusal) {
+    const struct pin_kept_audit *audit = &conn->kept->given->audit;
+    const struct pin_kept_recorded what = {
+        .args = request->args,
+        .arg_count = request->arg_count,
+        .mask = conn->kept->mask != NULL ? conn->kept->mask->mask : NULL,
+    };
+    struct pin_error err = {0};
+    if (audit->refuse != NULL && refusal->kind == PIN_ERROR_REFUSED)
+        (void)audit->refuse(audit->self, &what, refusal, &err); /* it is refused either way */
 }
 
 static bool check(const struct conn *conn, const struct pin_kept_request *request, struct pin_error *err) {
@@ -203,6 +251,11 @@ static bool check(const struct conn *conn, const struct pin_kept_request *reques
         return pin_fail(err, PIN_ERROR_EXHAUSTED, "%d commands run in this sandbox already", EXECS_MAX);
     if (request->tty && !given->tty)
         return pin_fail(err, PIN_ERROR_REFUSED, "the policy grants no terminal");
+    if (request->user != NULL && !is_own_user(given, request->user, err))
+        return false;
+    for (size_t i = 0; i < request->secret_count; i++)
+        if (!given->may_hand(given->self, request->secrets[i], err))
+            return false;
     if (request->has_timeout && given->limits.wall_time_ns != PIN_UNLIMITED &&
         request->timeout_ms > given->limits.wall_time_ns / PIN_NS_PER_MS)
         return pin_fail(err, PIN_ERROR_REFUSED, "the policy grants a command %llu ms at most",
@@ -231,6 +284,7 @@ void pin_exec_new(struct conn *conn, struct pin_kept_request *request) {
         (exec = calloc(1, sizeof(*exec))) == NULL)
         (void)pin_fail_errno(&err, "make room for a command");
     if (exec == NULL) {
+        record_refusal(conn, request, &err);
         pin_conn_fail(conn, request->id, &err);
         return;
     }
@@ -240,12 +294,11 @@ void pin_exec_new(struct conn *conn, struct pin_kept_request *request) {
     exec->conn = conn;
     exec->request = *request;
     *request = (struct pin_kept_request){0};
-    exec->master = -1;
+    exec->master = exec->input = -1;
     exec->started_ns = pin_now_ns();
     rewind_ticks(exec);
     take_fds(exec, conn);
     append(kept, exec);
-    log_start(exec);
 }
 
 static bool make_leaf(struct exec *exec, struct pin_link_command *command, struct pin_error *err) {
@@ -260,26 +313,35 @@ static bool make_leaf(struct exec *exec, struct pin_link_command *command, struc
         *err = found;
         return false;
     }
-    int entrance = pin_cgroup_leaf_entrance(exec->leaf, err);
-    if (entrance < 0)
-        return false;
-    command->flags |= PIN_INIT_CGROUP;
-    command->fds[command->fd_count++] = entrance;
-    return true;
+    int entrances[PIN_CGROUP_LEAF_DIRS], count = pin_cgroup_leaf_entrances(exec->leaf, entrances, err);
+    for (int i = 0; i < count; i++)
+        command->fds[command->fd_count++] = entrances[i];
+    command->entrances = count > 0 ? (uint32_t)count : 0;
+    return count >= 0;
 }
 
-static bool set_wall_time(struct exec *exec, struct pin_error *err) {
-    uint64_t limit_ns = exec->kept->given->limits.wall_time_ns;
-    if (exec->request.has_timeout)
-        limit_ns = exec->request.timeout_ms * PIN_NS_PER_MS;
-    if (limit_ns == PIN_UNLIMITED)
+static bool record_start(struct exec *exec, struct pin_error *err) {
+    const struct pin_kept_audit *audit = &exec->kept->given->audit;
+    const struct pin_kept_recorded what = {exec->request.args, exec->request.arg_count, &exec->secrets,
+                                           pin_exec_mask(exec)};
+    if (audit->begin == NULL)
         return true;
-    exec->wall = pin_loop_at(exec->kept->loop, later(exec->started_ns, limit_ns), on_wall_time, exec, err);
-    return exec->wall != NULL;
+    exec->is_recorded = audit->begin(audit->self, exec->id, &what, err);
+    return exec->is_recorded;
+}
+
+/* Before anything of it is there. */
+static bool prepare(struct exec *exec, struct pin_error *err) {
+    if (!pin_exec_find_secrets(exec, err))
+        return false;
+    log_start(exec);
+    return record_start(exec, err) && pin_exec_prepare_frames(exec, err);
 }
 
 static bool start(struct exec *exec, struct pin_error *err) {
     const struct pin_kept_given *given = exec->kept->given;
+    if (!prepare(exec, err))
+        return false;
     struct pin_link_command command = {
         .id = exec->id,
         .flags = exec->request.tty ? PIN_INIT_TTY : 0,
@@ -289,10 +351,10 @@ static bool start(struct exec *exec, struct pin_error *err) {
         .cwd = exec->request.cwd != NULL ? exec->request.cwd : given->cwd,
         .argv = exec->request.args,
         .envp = given->envp,
-        .more_env = exec->request.env,
+        .more_env = pin_exec_environment(exec),
     };
     if (pin_exec_open_output(exec, err) && pin_exec_open_pipes(exec, &command, err) &&
-        make_leaf(exec, &command, err) && set_wall_time(exec, err))
+        make_leaf(exec, &command, err) && pin_exec_set_limits(exec, err))
         return pin_link_execute(&exec->kept->link, &command, err);
     for (size_t i = 0; i < command.fd_count; i++)
         (void)close(command.fds[i]);
@@ -307,7 +369,7 @@ void pin_exec_start_next(struct pin_kept *kept) {
     if (exec == NULL || kept->starting != NULL || kept->frozen || pin_link_wants_to_send(&kept->link))
         return;
     if (!start(exec, &err)) {
-        finish_unstarted(exec, &err);
+        finish_unstarted(exec, false, &err);
         return;
     }
     exec->state = EXEC_STARTING;
@@ -326,28 +388,17 @@ static void on_started(struct exec *exec, struct pin_link_message *message) {
     if (exec->conn == NULL && !exec->request.detach)
         pin_exec_kill(exec); /* its client went away while it started */
     else if (exec->conn != NULL)
-        pin_conn_send(exec->conn, json_pack("{s:I, s:s, s:I}", "id", (json_int_t)exec->request_id, "event",
-                                            "started", "exec", (json_int_t)exec->id));
+        pin_conn_send(exec->conn,
+                      json_pack("{s:I, s:s, s:I, s:I}", "id", (json_int_t)exec->request_id, "event",
+                                "started", "exec", (json_int_t)exec->id, "seq", (json_int_t)exec->log_start));
     if (exec->request.detach)
         exec->conn = NULL;
-}
-
-/* The kernel ended it for want of memory when its count of such ends went up. */
-bool pin_exec_was_out_of_memory(struct pin_kept *kept) {
-    struct pin_error err = {0};
-    struct pin_cgroup_usage usage;
-    if (kept->given->sandbox->cgroup == NULL ||
-        !pin_cgroup_usage_read(kept->given->sandbox->cgroup, &usage, &err) ||
-        usage.oom_kills <= kept->oom_kills)
-        return false;
-    kept->oom_kills = usage.oom_kills;
-    return true;
 }
 
 static void on_exited(struct exec *exec, int status) {
     struct pin_result *result = &exec->result;
     pin_result_set_exit(result, status);
-    if (result->signal == SIGKILL && !exec->has_reason && pin_exec_was_out_of_memory(exec->kept)) {
+    if (result->signal == SIGKILL && !exec->has_reason && pin_exec_was_out_of_memory(exec)) {
         exec->has_reason = true;
         exec->reason = PIN_STATUS_MEMORY;
     }
@@ -358,6 +409,7 @@ static void on_exited(struct exec *exec, int status) {
     if (exec->has_reason && (exec->reason == PIN_STATUS_MEMORY || exec->reason == PIN_STATUS_OUTPUT))
         result->exit_code = PIN_EXIT_MEMORY;
     pin_timer_cancel(&exec->wall);
+    pin_timer_cancel(&exec->cpu);
     pin_timer_cancel(&exec->grace);
     rewind_ticks(exec);
     exec->state = EXEC_EMPTYING;
@@ -388,7 +440,7 @@ void pin_exec_on_message(struct pin_kept *kept, struct pin_link_message *message
     }
     pin_link_say_why(message, exec->request.args[0],
                      exec->request.cwd != NULL ? exec->request.cwd : kept->given->cwd, &err);
-    finish_unstarted(exec, &err);
+    finish_unstarted(exec, true, &err);
 }
 
 /* What the command has left behind ends with it; nothing is told before the kernel says that nobody is there.
@@ -408,6 +460,7 @@ static void empty(struct exec *exec) {
         return;
     }
     rewind_ticks(exec);
+    pin_exec_read_usage(exec);
     exec->state = EXEC_DRAINING;
 }
 

@@ -7,14 +7,14 @@
 #include "base/cleanup.h"
 #include "runtime/kept/parts.h"
 
-enum { OUT, ERR };
+enum { OUT = STREAM_OUT, ERR = STREAM_ERR };
 
 static const enum pin_log_kind log_kinds[] = {PIN_LOG_STDOUT, PIN_LOG_STDERR};
 static const char *const stream_names[] = {"stdout", "stderr"};
 
 static void on_drained(void *self) {
     const struct exec *exec = self;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < STREAM_COUNT; i++)
         if (exec->collectors[i] != NULL)
             pin_collector_resume(exec->collectors[i]);
 }
@@ -121,13 +121,22 @@ static uint64_t text_limit(const struct exec *exec, int stream) {
 
 /* Takes the descriptor over. */
 static bool collect(struct exec *exec, int stream, int fd, struct pin_error *err) {
+    struct pin_frame_options frames;
+    bool is_frame = stream == STREAM_FRAME, has_frames = pin_exec_frame_options(exec, stream, &frames);
     struct pin_collector_options options = {
         .fd = fd,
         .limit_bytes = text_limit(exec, stream),
-        .outlet = &exec->outlets[stream],
-        .record = stream == OUT ? &exec->result.out : &exec->result.err,
+        .outlet = is_frame ? NULL : &exec->outlets[stream],
+        .record = is_frame        ? &exec->frames.strays
+                  : stream == OUT ? &exec->result.out
+                                  : &exec->result.err,
+        .frames = has_frames ? &frames : NULL,
+        .mask = pin_exec_mask(exec),
         .self = exec,
-        .on_cut = stream == OUT ? on_out_cut : on_err_cut,
+        .on_frame = is_frame ? pin_exec_on_fd_frame : pin_exec_on_stdout_frame,
+        .on_cut = is_frame        ? NULL
+                  : stream == OUT ? on_out_cut
+                                  : on_err_cut,
     };
     exec->collectors[stream] = pin_collector_new(exec->kept->loop, &options, err);
     return exec->collectors[stream] != NULL;
@@ -147,30 +156,40 @@ static bool open_pipe(const struct exec *exec, int inside, int ends[2], struct p
     return false;
 }
 
+static bool open_input(struct exec *exec, struct pin_link_command *command, struct pin_error *err) {
+    int ends[2];
+    if (exec->fds[0] < 0 && !exec->request.interactive)
+        return true;
+    if (!open_pipe(exec, 0, ends, err))
+        return false;
+    command->flags |= PIN_INIT_STDIN;
+    command->fds[command->fd_count++] = ends[0];
+    if (exec->request.interactive) {
+        exec->input = ends[1];
+        return true;
+    }
+    exec->pump = pin_pump_new(exec->kept->loop, exec->fds[0], ends[1], NULL, err);
+    return exec->pump != NULL;
+}
+
+static bool open_output(struct exec *exec, struct pin_link_command *command, int stream,
+                        struct pin_error *err) {
+    static const uint32_t flags[] = {PIN_INIT_STDOUT, PIN_INIT_STDERR, PIN_INIT_FRAME};
+    int ends[2];
+    if (!open_pipe(exec, 1, ends, err))
+        return false;
+    command->flags |= flags[stream];
+    command->fds[command->fd_count++] = ends[1];
+    return collect(exec, stream, ends[0], err);
+}
+
 /* In the order of the flags, which is the order of the descriptors. */
 bool pin_exec_open_pipes(struct exec *exec, struct pin_link_command *command, struct pin_error *err) {
-    static const uint32_t flags[] = {PIN_INIT_STDOUT, PIN_INIT_STDERR};
-    int ends[2];
-    if (exec->request.tty)
-        return true;
-    if (exec->fds[0] >= 0) {
-        if (!open_pipe(exec, 0, ends, err))
-            return false;
-        command->flags |= PIN_INIT_STDIN;
-        command->fds[command->fd_count++] = ends[0];
-        exec->pump = pin_pump_new(exec->kept->loop, exec->fds[0], ends[1], NULL, err);
-        if (exec->pump == NULL)
-            return false;
-    }
-    for (int stream = OUT; stream <= ERR; stream++) {
-        if (!open_pipe(exec, 1, ends, err))
-            return false;
-        command->flags |= flags[stream];
-        command->fds[command->fd_count++] = ends[1];
-        if (!collect(exec, stream, ends[0], err))
-            return false;
-    }
-    return true;
+    if (!exec->request.tty &&
+        !(open_input(exec, command, err) && open_output(exec, command, STREAM_OUT, err) &&
+          open_output(exec, command, STREAM_ERR, err)))
+        return false;
+    return (exec->request.frames & PIN_FRAMES_FD) == 0 || open_output(exec, command, STREAM_FRAME, err);
 }
 
 bool pin_exec_open_terminal(struct exec *exec, int master, struct pin_error *err) {
@@ -202,7 +221,7 @@ static bool waits_for_reader(const struct exec *exec) {
 bool pin_exec_is_drained(struct exec *exec) {
     uint64_t progress = 0;
     bool all = true;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < STREAM_COUNT; i++) {
         if (exec->collectors[i] == NULL)
             continue;
         progress += pin_collector_progress(exec->collectors[i]);
@@ -210,7 +229,7 @@ bool pin_exec_is_drained(struct exec *exec) {
     }
     bool waits = waits_for_reader(exec);
     if (!all && exec->tick_over && progress == exec->progress && (!waits || exec->conn == NULL)) {
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < STREAM_COUNT; i++)
             if (exec->collectors[i] != NULL && !pin_collector_has_ended(exec->collectors[i]) &&
                 (exec->conn == NULL || pin_collector_is_dry(exec->collectors[i])))
                 pin_collector_stop(exec->collectors[i]);
@@ -222,13 +241,16 @@ bool pin_exec_is_drained(struct exec *exec) {
 void pin_exec_close_io(struct exec *exec) {
     pin_pump_free(exec->pump);
     exec->pump = NULL;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < STREAM_COUNT; i++) {
         pin_collector_free(exec->collectors[i]);
-        pin_sink_free(exec->sinks[i]);
         exec->collectors[i] = NULL;
+    }
+    for (int i = 0; i < 2; i++) {
+        pin_sink_free(exec->sinks[i]);
         exec->sinks[i] = NULL;
     }
     for (int i = 0; i < CONN_FDS_MAX; i++)
         pin_close_fd(&exec->fds[i]);
     pin_close_fd(&exec->master);
+    pin_close_fd(&exec->input);
 }

@@ -1,14 +1,19 @@
 /* parts.h: what the parts of pin_kept_serve() share; nobody else includes it.
  *
  * serve.c: the life of the sandbox; conn.c: a client; verbs.c: what it asks for; exec.c: a command's life;
- * exec_io.c: its pipes, terminal and output.
+ * exec_io.c: its pipes, terminal and output; exec_frames.c: its frames; exec_limits.c: its times and what it
+ * uses; exec_secrets.c: what is handed to it; attach.c: who reads a command's output from the log.
  */
 #pragma once
 
 #include "runtime/kept/log.h"
+#include "runtime/kept/log_read.h"
 #include "runtime/kept/request.h"
+#include "runtime/kept/secret_files.h"
 #include "runtime/kept/serve.h"
 #include "runtime/kept/wire.h"
+#include "runtime/secrets/mask.h"
+#include "runtime/secrets/secrets.h"
 #include "runtime/supervise/collector.h"
 #include "runtime/supervise/link.h"
 #include "runtime/supervise/pump.h"
@@ -17,6 +22,7 @@
 #define CONNS_MAX 512
 #define EXECS_MAX 256
 #define WAITS_MAX 1024
+#define ATTACHMENTS_MAX 64 /* each has a reader of its own, 128 KiB */
 #define CONN_FDS_MAX PIN_KEPT_FDS_MAX
 #define ENDS_KEPT 256 /* how the last ones ended */
 
@@ -32,6 +38,21 @@ enum exec_state {
 struct pin_kept;
 struct conn;
 
+enum { STREAM_OUT, STREAM_ERR, STREAM_FRAME, STREAM_COUNT };
+
+/* What takes secrets out of output; shared by all that write while the same ones are known. */
+struct shared_mask {
+    struct pin_mask *mask;
+    size_t users;
+};
+
+struct exec_frames {
+    uint8_t nonce[PIN_FRAME_MARKER_SIZE];
+    char nonce_variable[64];
+    bool result_seen;
+    struct pin_text strays; /* text on the frame descriptor */
+};
+
 struct exec {
     struct pin_kept *kept;
     struct exec *next;
@@ -42,16 +63,23 @@ struct exec {
     struct pin_kept_request request;
     int fds[CONN_FDS_MAX]; /* the client's 0, 1 and 2; -1: none */
     struct pin_cgroup *leaf;
-    struct pin_collector *collectors[2];
+    struct pin_secrets secrets;
+    struct shared_mask *mask; /* NULL: no secrets are known */
+    struct exec_frames frames;
+    struct pin_collector *collectors[STREAM_COUNT];
     struct pin_outlet outlets[2];
     struct pin_sink *sinks[2];
     struct pin_stream stream;
     struct pin_pump *pump;
-    int master; /* of its terminal; -1: none */
-    struct pin_timer *wall, *grace, *tick;
+    int master;                /* of its terminal; -1: none */
+    int input;                 /* the writing end of its input, for who attaches; -1: none */
+    struct attachment *writer; /* who writes to it now; NULL: nobody */
+    struct pin_timer *wall, *cpu, *grace, *tick;
     uint64_t started_ns, tick_ns, progress;
-    bool has_reason, tick_over;
+    uint64_t log_start; /* the record that says that it started */
+    bool has_reason, tick_over, is_logged, is_recorded;
     enum pin_status reason;
+    const char **missing; /* the sandbox's, and "audit" where its end isn't in the log */
     struct pin_result result;
 };
 
@@ -80,6 +108,8 @@ struct ended {
     int exit_code, signal;
 };
 
+struct attachment;
+
 struct pin_kept {
     const struct pin_kept_given *given;
     struct pin_loop *loop;
@@ -90,12 +120,16 @@ struct pin_kept {
     struct pin_timer *idle, *lifetime, *grace;
     struct conn *conns;
     struct exec *execs, *starting;
-    size_t conn_count, exec_count, wait_count;
+    struct attachment *attachments;
+    struct pin_secrets known; /* every value that was handed in, the newest last */
+    struct shared_mask *mask; /* of these */
+    struct pin_secret_files files;
+    size_t conn_count, exec_count, wait_count, attachment_count;
     struct wait waits[WAITS_MAX];
     struct ended ended[ENDS_KEPT];
     uint32_t last_exec;
     uint64_t last_lent;
-    uint64_t started_ns, active_ns, idle_ns, lifetime_ns, oom_kills, egress_events;
+    uint64_t started_ns, active_ns, idle_ns, lifetime_ns, oom_kills, exec_oom_kills, egress_events;
     bool ready, ending, over;
     bool paused;  /* until it is resumed */
     size_t holds; /* connections that want it to stand still */
@@ -139,11 +173,42 @@ void pin_exec_advance(struct exec *exec);
 void pin_exec_kill(struct exec *exec);
 void pin_exec_terminate(struct exec *exec, enum pin_status reason);
 void pin_exec_give_up(struct exec *exec); /* the sandbox is dead */
-/* Whether the kernel has killed for want of memory since this was asked last. */
-bool pin_exec_was_out_of_memory(struct pin_kept *kept);
 void pin_exec_free(struct exec *exec);
 struct exec *pin_exec_find(struct pin_kept *kept, uint64_t id);
 bool pin_exec_signal(struct exec *exec, int number, struct pin_error *err);
+
+/* exec_limits.c */
+bool pin_exec_set_limits(struct exec *exec, struct pin_error *err);
+void pin_exec_read_usage(struct exec *exec);
+/* Whether the kernel has killed for want of memory since this was asked last. */
+bool pin_exec_was_out_of_memory(struct exec *exec);
+bool pin_kept_was_out_of_memory(struct pin_kept *kept);
+
+/* exec_secrets.c */
+bool pin_exec_find_secrets(struct exec *exec, struct pin_error *err);
+/* What goes over the sandbox's environment; in the request's arena. */
+const char *const *pin_exec_environment(struct exec *exec);
+void pin_exec_free_secrets(struct exec *exec);
+/* Never NULL but when memory is out. */
+json_t *pin_exec_masked(const struct exec *exec, const char *text, size_t most);
+void pin_kept_forget_secrets(struct pin_kept *kept);
+static inline const struct pin_mask *pin_exec_mask(const struct exec *exec) {
+    return exec->mask != NULL ? exec->mask->mask : NULL;
+}
+
+/* exec_frames.c */
+bool pin_exec_prepare_frames(struct exec *exec, struct pin_error *err);
+/* False: this stream has none. */
+bool pin_exec_frame_options(struct exec *exec, int stream, struct pin_frame_options *options);
+void pin_exec_on_stdout_frame(void *self, const struct pin_frame_info *info, const uint8_t *payload);
+void pin_exec_on_fd_frame(void *self, const struct pin_frame_info *info, const uint8_t *payload);
+
+/* attach.c */
+void pin_attach_new(struct conn *conn, struct pin_kept_request *request);
+void pin_attach_advance(struct pin_kept *kept); /* frees those that are over */
+bool pin_attach_any_busy(const struct pin_kept *kept);
+void pin_attach_drop_conn(struct conn *conn);
+void pin_attach_free_all(struct pin_kept *kept);
 
 /* exec_io.c */
 bool pin_exec_open_output(struct exec *exec, struct pin_error *err);

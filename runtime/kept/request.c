@@ -13,7 +13,7 @@ static const char *const verb_names[] = {
     [PIN_KEPT_RESIZE] = "resize", [PIN_KEPT_SHOW] = "show",     [PIN_KEPT_STATS] = "stats",
     [PIN_KEPT_PAUSE] = "pause",   [PIN_KEPT_RESUME] = "resume", [PIN_KEPT_STOP] = "stop",
     [PIN_KEPT_KILL] = "kill",     [PIN_KEPT_WAIT] = "wait",     [PIN_KEPT_RENEW] = "renew",
-    [PIN_KEPT_ROOT] = "root",     [PIN_KEPT_LEND] = "lend",
+    [PIN_KEPT_ROOT] = "root",     [PIN_KEPT_LEND] = "lend",     [PIN_KEPT_ATTACH] = "attach",
 };
 _Static_assert(PIN_COUNT(verb_names) == PIN_KEPT_VERB_COUNT, "every verb has a name");
 
@@ -24,11 +24,21 @@ static const char *const output_names[] = {
 };
 _Static_assert(PIN_COUNT(output_names) == PIN_OUTPUT_COUNT, "every kind of output has a name");
 
+static const struct {
+    const char *name;
+    uint32_t frames;
+} frame_places[] = {
+    {"none",         PIN_FRAMES_NONE        },
+    {"fd",           PIN_FRAMES_FD          },
+    {"stdout",       PIN_FRAMES_STDOUT      },
+    {"stdout-letta", PIN_FRAMES_STDOUT_LETTA},
+};
+
 const char *pin_kept_verb_name(enum pin_kept_verb verb) {
     return (size_t)verb < PIN_COUNT(verb_names) ? verb_names[verb] : NULL;
 }
 
-enum type { TYPE_NUMBER, TYPE_FLAG, TYPE_TEXT, TYPE_LIST, TYPE_NUMBERS, TYPE_MAP, TYPE_OUTPUT };
+enum type { TYPE_NUMBER, TYPE_FLAG, TYPE_TEXT, TYPE_LIST, TYPE_NUMBERS, TYPE_MAP, TYPE_OUTPUT, TYPE_FRAMES };
 
 struct field {
     const char *key;
@@ -41,28 +51,36 @@ struct field {
 #define ALL UINT32_MAX
 #define OF(verb) (1u << PIN_KEPT_##verb)
 #define AT(member) offsetof(struct pin_kept_request, member)
+#define OF_ONE_EXEC (OF(SIGNAL) | OF(END) | OF(RESIZE) | OF(WAIT) | OF(ATTACH))
+/* clang-format off */
 static const struct field fields[] = {
-    {"id",          TYPE_NUMBER,  ALL,                                          INT64_MAX,   AT(id),          0               },
-    {"exec",        TYPE_NUMBER,  OF(SIGNAL) | OF(END) | OF(RESIZE) | OF(WAIT), UINT32_MAX,  AT(exec),        0               },
-    {"signal",      TYPE_NUMBER,  OF(SIGNAL),                                   64,          AT(signal),      0               },
-    {"rows",        TYPE_NUMBER,  OF(EXEC) | OF(RESIZE),                        UINT16_MAX,  AT(rows),        0               },
-    {"columns",     TYPE_NUMBER,  OF(EXEC) | OF(RESIZE),                        UINT16_MAX,  AT(columns),     0               },
-    {"timeout_ms",  TYPE_NUMBER,  OF(EXEC),                                     TIME_MAX_MS, AT(timeout_ms),  AT(has_timeout) },
-    {"grace_ms",    TYPE_NUMBER,  OF(STOP),                                     TIME_MAX_MS, AT(grace_ms),    AT(has_grace)   },
-    {"idle_ms",     TYPE_NUMBER,  OF(RENEW),                                    TIME_MAX_MS, AT(idle_ms),     AT(has_idle)    },
-    {"lifetime_ms", TYPE_NUMBER,  OF(RENEW),                                    TIME_MAX_MS, AT(lifetime_ms), AT(has_lifetime)},
-    {"args",        TYPE_LIST,    OF(EXEC),                                     0,           AT(args),        AT(arg_count)   },
-    {"env",         TYPE_MAP,     OF(EXEC),                                     0,           AT(env),         AT(env_count)   },
-    {"cwd",         TYPE_TEXT,    OF(EXEC),                                     0,           AT(cwd),         0               },
-    {"stdin",       TYPE_FLAG,    OF(EXEC),                                     0,           AT(input),       0               },
-    {"stdout",      TYPE_FLAG,    OF(EXEC),                                     0,           AT(out),         0               },
-    {"stderr",      TYPE_FLAG,    OF(EXEC),                                     0,           AT(err),         0               },
-    {"lent",        TYPE_NUMBERS, OF(EXEC),                                     INT64_MAX,   AT(lent),        AT(lent_count)  },
-    {"tty",         TYPE_FLAG,    OF(EXEC),                                     0,           AT(tty),         0               },
-    {"detach",      TYPE_FLAG,    OF(EXEC),                                     0,           AT(detach),      0               },
-    {"hold",        TYPE_FLAG,    OF(PAUSE),                                    0,           AT(hold),        0               },
-    {"output",      TYPE_OUTPUT,  OF(EXEC),                                     0,           AT(output),      0               },
+    {"id",          TYPE_NUMBER,  ALL,                   INT64_MAX,   AT(id),          0               },
+    {"exec",        TYPE_NUMBER,  OF_ONE_EXEC,           UINT32_MAX,  AT(exec),        0               },
+    {"signal",      TYPE_NUMBER,  OF(SIGNAL),            64,          AT(signal),      0               },
+    {"rows",        TYPE_NUMBER,  OF(EXEC) | OF(RESIZE), UINT16_MAX,  AT(rows),        0               },
+    {"columns",     TYPE_NUMBER,  OF(EXEC) | OF(RESIZE), UINT16_MAX,  AT(columns),     0               },
+    {"timeout_ms",  TYPE_NUMBER,  OF(EXEC),              TIME_MAX_MS, AT(timeout_ms),  AT(has_timeout) },
+    {"grace_ms",    TYPE_NUMBER,  OF(STOP),              TIME_MAX_MS, AT(grace_ms),    AT(has_grace)   },
+    {"idle_ms",     TYPE_NUMBER,  OF(RENEW),             TIME_MAX_MS, AT(idle_ms),     AT(has_idle)    },
+    {"lifetime_ms", TYPE_NUMBER,  OF(RENEW),             TIME_MAX_MS, AT(lifetime_ms), AT(has_lifetime)},
+    {"since",       TYPE_NUMBER,  OF(ATTACH),            INT64_MAX,   AT(since),       0               },
+    {"args",        TYPE_LIST,    OF(EXEC),              0,           AT(args),        AT(arg_count)   },
+    {"env",         TYPE_MAP,     OF(EXEC),              0,           AT(env),         AT(env_count)   },
+    {"secrets",     TYPE_LIST,    OF(EXEC),              0,           AT(secrets),     AT(secret_count)},
+    {"cwd",         TYPE_TEXT,    OF(EXEC),              0,           AT(cwd),         0               },
+    {"user",        TYPE_TEXT,    OF(EXEC),              0,           AT(user),        0               },
+    {"frames",      TYPE_FRAMES,  OF(EXEC),              0,           AT(frames),      0               },
+    {"stdin",       TYPE_FLAG,    OF(EXEC) | OF(ATTACH), 0,           AT(input),       0               },
+    {"stdout",      TYPE_FLAG,    OF(EXEC) | OF(ATTACH), 0,           AT(out),         0               },
+    {"stderr",      TYPE_FLAG,    OF(EXEC) | OF(ATTACH), 0,           AT(err),         0               },
+    {"lent",        TYPE_NUMBERS, OF(EXEC) | OF(ATTACH), INT64_MAX,   AT(lent),        AT(lent_count)  },
+    {"tty",         TYPE_FLAG,    OF(EXEC),              0,           AT(tty),         0               },
+    {"detach",      TYPE_FLAG,    OF(EXEC),              0,           AT(detach),      0               },
+    {"interactive", TYPE_FLAG,    OF(EXEC),              0,           AT(interactive), 0               },
+    {"hold",        TYPE_FLAG,    OF(PAUSE),             0,           AT(hold),        0               },
+    {"output",      TYPE_OUTPUT,  OF(EXEC) | OF(ATTACH), 0,           AT(output),      0               },
 };
+/* clang-format on */
 
 static bool wrong(struct pin_error *err, const char *key, const char *what) {
     (void)pin_fail(err, PIN_ERROR_INVALID, "'%.40s' %s", key, what);
@@ -136,6 +154,15 @@ static bool take_output(const struct field *field, const json_t *value, void *to
     return true;
 }
 
+static bool take_frames(const struct field *field, const json_t *value, void *to, struct pin_error *err) {
+    for (size_t i = 0; json_is_string(value) && i < PIN_COUNT(frame_places); i++)
+        if (strcmp(frame_places[i].name, json_string_value(value)) == 0) {
+            *(uint32_t *)to = frame_places[i].frames;
+            return true;
+        }
+    return wrong(err, field->key, "must be 'none', 'fd', 'stdout' or 'stdout-letta'");
+}
+
 static bool take(struct pin_kept_request *request, const struct field *field, json_t *value,
                  struct pin_error *err) {
     char *to = (char *)request + field->offset;
@@ -156,6 +183,7 @@ static bool take(struct pin_kept_request *request, const struct field *field, js
     case TYPE_NUMBERS: return take_numbers(request, field, value, err);
     case TYPE_MAP: return take_map(request, field, value, err);
     case TYPE_OUTPUT: return take_output(field, value, to, err);
+    case TYPE_FRAMES: return take_frames(field, value, to, err);
     }
     abort();
 }
@@ -170,13 +198,24 @@ static bool take_field(struct pin_kept_request *request, const char *key, json_t
     return wrong(err, key, "is no field of this request");
 }
 
+static bool check_attach(const struct pin_kept_request *request, struct pin_error *err) {
+    if (request->output == PIN_OUTPUT_CAPTURE)
+        return wrong(err, "output", "can't be 'capture': ask for a stream, or pass it on");
+    return request->output != PIN_OUTPUT_STREAM || (request->out && !request->err) ||
+           wrong(err, "stdout", "alone is where a stream goes");
+}
+
 static bool check(const struct pin_kept_request *request, struct pin_error *err) {
+    if (request->verb == PIN_KEPT_ATTACH)
+        return check_attach(request, err);
     if (request->verb != PIN_KEPT_EXEC)
         return request->verb != PIN_KEPT_SIGNAL || request->signal > 0 || wrong(err, "signal", "is missing");
     if (request->arg_count == 0 || request->args[0][0] == '\0')
         return wrong(err, "args", "must name a command");
     if (request->tty && request->err)
         return wrong(err, "stderr", "is stdout where there is a terminal");
+    if (request->interactive && request->input)
+        return wrong(err, "interactive", "keeps the input for who attaches: no 'stdin' can be given");
     if (request->cwd != NULL && request->cwd[0] != '/')
         return wrong(err, "cwd", "must be absolute");
     return request->output != PIN_OUTPUT_STREAM || request->out ||

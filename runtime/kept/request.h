@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "policy/policy.h"
 #include "runtime/supervise/outlet.h"
 
 enum pin_kept_verb {
@@ -26,8 +27,9 @@ enum pin_kept_verb {
     PIN_KEPT_KILL, /* the end at once */
     PIN_KEPT_WAIT, /* replies when one exec, or the sandbox, has ended */
     PIN_KEPT_RENEW,
-    PIN_KEPT_ROOT, /* replies with a descriptor of the sandbox's root, for copying */
-    PIN_KEPT_LEND, /* the connection itself becomes a descriptor for a later exec, for who can't send any */
+    PIN_KEPT_ROOT,   /* replies with a descriptor of the sandbox's root, for copying */
+    PIN_KEPT_LEND,   /* the connection itself becomes a descriptor for a later exec, for who can't send any */
+    PIN_KEPT_ATTACH, /* the output of an exec from the log and as it comes, its input, and its end */
     PIN_KEPT_VERB_COUNT
 };
 const char *pin_kept_verb_name(enum pin_kept_verb verb);
@@ -40,10 +42,14 @@ struct pin_kept_request {
     uint64_t id;   /* the client's own; comes back with every reply */
     uint64_t exec; /* 0: none */
     uint64_t signal, rows, columns;
+    uint64_t since; /* the last record that the client has */
     uint64_t timeout_ms, grace_ms, idle_ms, lifetime_ms;
     bool has_timeout, has_grace, has_idle, has_lifetime;
-    const char **args, **env; /* end with NULL; env is "K=V" */
-    size_t arg_count, env_count;
+    const char **args, **env, **secrets; /* end with NULL; env is "K=V" */
+    size_t arg_count, env_count, secret_count;
+    const char *user;                /* "UID" or "UID:GID", as it is inside; NULL: the sandbox's */
+    uint32_t frames;                 /* enum pin_frames: where they are looked for */
+    bool interactive;                /* its input stays open for who attaches */
     const char *cwd;                 /* NULL: the sandbox's */
     bool input, out, err;            /* descriptors come with the message, or are lent, in this order */
     uint64_t lent[PIN_KEPT_FDS_MAX]; /* numbers of connections */

@@ -149,7 +149,7 @@ static void on_init_end(void *self, unsigned events) {
     struct pin_kept *kept = self;
     (void)events;
     if (!kept->ending || strcmp(kept->why, gone) == 0) {
-        kept->out_of_memory = pin_exec_was_out_of_memory(kept);
+        kept->out_of_memory = pin_kept_was_out_of_memory(kept);
         kept->why = kept->out_of_memory ? "memory" : gone;
     }
     kept->ending = kept->over = true;
@@ -257,6 +257,7 @@ static void sweep(struct pin_kept *kept) {
         kept->exec_count--;
         pin_exec_free(exec);
     }
+    pin_attach_advance(kept);
     for (struct conn **slot = &kept->conns; *slot != NULL;) {
         struct conn *conn = *slot;
         if (!conn->closed) {
@@ -292,7 +293,7 @@ static bool are_replies_out(const struct pin_kept *kept) {
     for (const struct conn *conn = kept->conns; conn != NULL; conn = conn->next)
         if (!conn->closed && pin_sink_is_full(conn->sink))
             return false;
-    return kept->execs == NULL;
+    return kept->execs == NULL && !pin_attach_any_busy(kept);
 }
 
 static void on_patience_over(void *self) {
@@ -316,6 +317,7 @@ static void say_goodbye(struct pin_kept *kept, bool destroyed) {
         (void)pin_home_write(kept->given->folder, "end.json", end, &err); /* `show` does without it */
     pin_verbs_wake(kept, 0, end);
     json_decref(end);
+    sweep(kept);
     while (!are_replies_out(kept) && !over && patience != NULL && step(kept, &err))
         ;
     if (!over)
@@ -337,12 +339,14 @@ static void clean_up(struct pin_kept *kept) {
         pin_source_remove(sources[i]);
     pin_link_release(&kept->link);
     pin_loop_free(kept->loop);
+    pin_attach_free_all(kept);
+    pin_kept_forget_secrets(kept);
     pin_log_close(&kept->log);
     pin_close_fd(&kept->listener);
     pin_close_fd(&kept->signal_fd);
 }
 
-bool pin_kept_serve(const struct pin_kept_given *given, struct pin_error *err) {
+bool pin_kept_serve(const struct pin_kept_given *given, const char **why, struct pin_error *err) {
     struct pin_error ignored = {0};
     struct pin_kept *kept = calloc(1, sizeof(*kept));
     if (kept == NULL) {
@@ -369,6 +373,7 @@ bool pin_kept_serve(const struct pin_kept_given *given, struct pin_error *err) {
         say_goodbye(kept, destroyed);
         clean_up(kept);
     }
+    *why = kept->why != NULL ? kept->why : "failed";
     free(kept);
     return ok;
 }

@@ -13,7 +13,26 @@
 #include <stdint.h>
 
 #include "runtime/build/build.h"
+#include "runtime/secrets/mask.h"
+#include "runtime/secrets/secrets.h"
 #include "runtime/supervise/supervise.h"
+
+struct pin_kept_recorded { /* of a command */
+    const char *const *args;
+    size_t arg_count;
+    const struct pin_secrets *secrets; /* that are handed to it */
+    const struct pin_mask *mask;       /* NULL: none are known */
+};
+
+/* The audit log; a function that is NULL: nothing is recorded. False: it isn't in the log. */
+struct pin_kept_audit {
+    void *self;
+    /* Before it is started; a command that can't be recorded isn't. `error`: it was refused for that. */
+    bool (*begin)(void *self, uint32_t exec, const struct pin_kept_recorded *what, struct pin_error *err);
+    bool (*refuse)(void *self, const struct pin_kept_recorded *what, const struct pin_error *refusal,
+                   struct pin_error *err);
+    bool (*end)(void *self, uint32_t exec, const struct pin_result *result, struct pin_error *err);
+};
 
 struct pin_kept_given { /* borrowed */
     int folder;         /* of the sandbox, see home.h */
@@ -31,17 +50,26 @@ struct pin_kept_given { /* borrowed */
     gid_t owner_gid;
     struct pin_limits limits; /* of each exec */
     bool tty;                 /* terminals are granted */
+    uid_t uid;                /* of every exec, inside */
+    gid_t gid;
+
+    /* Of every exec, found anew for each, so that a rotated one is seen; its own come on top. */
+    const char *const *secrets, *const *secret_variables; /* secret_spec.h; "NAME=VARIABLE" */
+    size_t secret_count, secret_variable_count;
+    struct pin_kept_audit audit;
 
     struct pin_egress_ops egress;  /* `fd` NULL: none */
     uint64_t idle_ns, lifetime_ns; /* PIN_UNLIMITED: none */
 
     void *self;
     bool (*may_set)(void *self, const char *variable); /* "K=V": does the policy let an exec set it? */
-    void (*ready)(void *self);                         /* clients can connect now */
+    bool (*may_hand)(void *self, const char *secret,
+                     struct pin_error *err); /* does it grant an exec that one? */
+    void (*ready)(void *self);               /* clients can connect now */
     /* Kills what is left, and removes cgroups and slot; called once, before the last replies are sent. */
     bool (*destroy)(void *self, struct pin_error *err);
 };
 
-/* Returns when the sandbox has ended. False with an error when it could never be served; destroy() was called
- * either way. */
-bool pin_kept_serve(const struct pin_kept_given *given, struct pin_error *err);
+/* Returns when the sandbox has ended, with a word that says why. False with an error when it could never be
+ * served; destroy() was called either way. */
+bool pin_kept_serve(const struct pin_kept_given *given, const char **why, struct pin_error *err);

@@ -11,6 +11,7 @@
 #include "runtime/kept/parts.h"
 
 #define FREEZE_NS (2 * PIN_NS_PER_S)
+#define COMMAND_SHOWN 255 /* bytes of a command's name */
 
 typedef void serve_verb(struct conn *conn, struct pin_kept_request *request);
 
@@ -82,13 +83,12 @@ static json_t *running(const struct pin_kept *kept) {
         [EXEC_EMPTYING] = "ending", [EXEC_DRAINING] = "draining", [EXEC_DONE] = "done"};
     json_t *list = json_array();
     for (const struct exec *exec = kept->execs; exec != NULL; exec = exec->next) {
-        char name[256];
-        (void)snprintf(name, sizeof(name), "%s", exec->request.args[0]);
-        json_t *text = json_string(name);
+        json_t *text = pin_exec_masked(exec, exec->request.args[0], COMMAND_SHOWN);
         (void)json_array_append_new(
-            list, json_pack("{s:I, s:s, s:o, s:I}", "exec", (json_int_t)exec->id, "state",
+            list, json_pack("{s:I, s:s, s:o, s:I, s:b, s:b}", "exec", (json_int_t)exec->id, "state",
                             states[exec->state], "command", text != NULL ? text : json_string(""), "age_ms",
-                            (json_int_t)((pin_now_ns() - exec->started_ns) / PIN_NS_PER_MS)));
+                            (json_int_t)((pin_now_ns() - exec->started_ns) / PIN_NS_PER_MS), "tty",
+                            (int)exec->request.tty, "input", (int)(exec->master >= 0 || exec->input >= 0)));
     }
     return list;
 }
@@ -118,6 +118,8 @@ static void serve_stats(struct conn *conn, struct pin_kept_request *request) {
         pin_conn_fail(conn, request->id, &err);
         return;
     }
+    if (usage.oom_kills < kept->exec_oom_kills)
+        usage.oom_kills = kept->exec_oom_kills;
     reply(conn, request,
           json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "state", state_of(kept), "age_ms",
                     (json_int_t)((pin_now_ns() - kept->started_ns) / PIN_NS_PER_MS), "cpu_ms",
@@ -256,7 +258,7 @@ static serve_verb *const verbs[] = {
     [PIN_KEPT_RESIZE] = serve_resize, [PIN_KEPT_SHOW] = serve_show,     [PIN_KEPT_STATS] = serve_stats,
     [PIN_KEPT_PAUSE] = serve_pause,   [PIN_KEPT_RESUME] = serve_resume, [PIN_KEPT_STOP] = serve_stop,
     [PIN_KEPT_KILL] = serve_kill,     [PIN_KEPT_WAIT] = serve_wait,     [PIN_KEPT_RENEW] = serve_renew,
-    [PIN_KEPT_ROOT] = serve_root,     [PIN_KEPT_LEND] = serve_lend,
+    [PIN_KEPT_ROOT] = serve_root,     [PIN_KEPT_LEND] = serve_lend,     [PIN_KEPT_ATTACH] = pin_attach_new,
 };
 _Static_assert(sizeof(verbs) / sizeof(verbs[0]) == PIN_KEPT_VERB_COUNT, "every verb is served");
 

@@ -203,6 +203,41 @@ bool pin_secrets_find(struct pin_secrets *secrets, const char *const *specs, siz
     return false;
 }
 
+static bool has_value(const struct pin_secrets *secrets, const struct pin_secret *secret) {
+    size_t size, other_size;
+    const char *value = pin_secret_value(secret, &size);
+    for (size_t i = 0; i < secrets->count; i++) {
+        const char *other = pin_secret_value(&secrets->list[i], &other_size);
+        if (size == other_size && memcmp(value, other, size) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void forget_oldest(struct pin_secrets *secrets) {
+    pin_locked_free(&secrets->list[0].memory);
+    secrets->count--;
+    memmove(secrets->list, secrets->list + 1, secrets->count * sizeof(*secrets->list));
+}
+
+bool pin_secrets_remember(struct pin_secrets *secrets, const struct pin_secret *secret, size_t most,
+                          bool *is_new, struct pin_error *err) {
+    struct pin_secret copy = *secret;
+    if (has_value(secrets, secret))
+        return true;
+    if (secrets->list == NULL && (secrets->list = calloc(most, sizeof(*secrets->list))) == NULL)
+        return pin_fail_errno(err, "hold the secrets");
+    if (!pin_locked_alloc(&copy.memory, secret->memory.size + 1, err))
+        return false;
+    memcpy(copy.memory.bytes, secret->memory.bytes, secret->memory.size);
+    copy.memory.size = secret->memory.size;
+    if (secrets->count == most)
+        forget_oldest(secrets);
+    secrets->list[secrets->count++] = copy;
+    *is_new = true;
+    return true;
+}
+
 void pin_secrets_free(struct pin_secrets *secrets) {
     for (size_t i = 0; i < secrets->count; i++)
         pin_locked_free(&secrets->list[i].memory);

@@ -47,6 +47,10 @@ bool pin_secrets_find(struct pin_secrets *secrets, const char *const *specs, siz
 /* Wipes them; fine with none. */
 void pin_secrets_free(struct pin_secrets *secrets);
 
+/* Keeps a copy of a value that isn't among them yet, and then sets *is_new; at `most` the oldest goes. */
+bool pin_secrets_remember(struct pin_secrets *secrets, const struct pin_secret *secret, size_t most,
+                          bool *is_new, struct pin_error *err);
+
 /* The value, ended by a zero that `size` doesn't count. */
 const char *pin_secret_value(const struct pin_secret *secret, size_t *size);
 /* "TARGET=value" of an environment variable; as long as the secret lives. */

@@ -84,8 +84,11 @@ static void put_strings(struct pin_link *link, const char *const *list, const ch
 
 static bool queue_command(struct pin_link *link, const struct pin_link_command *command,
                           struct pin_error *err) {
-    struct pin_init_exec exec = {
-        .flags = command->flags, .umask = command->umask, .rows = command->rows, .columns = command->columns};
+    struct pin_init_exec exec = {.flags = command->flags,
+                                 .umask = command->umask,
+                                 .rows = command->rows,
+                                 .columns = command->columns,
+                                 .entrances = command->entrances};
     uint64_t bytes = sizeof(exec) + strlen(command->cwd) + 1;
     count_strings(command->argv, NULL, &exec.argc, &bytes);
     count_strings(command->envp, command->more_env, &exec.envc, &bytes);

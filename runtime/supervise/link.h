@@ -42,6 +42,7 @@ struct pin_link_command {
     const char *const *more_env;           /* the same; these come over envp's of the same name */
     int fds[PIN_INIT_FDS_MAX]; /* in the order of the flags; owned from here on, also on failure */
     size_t fd_count;
+    uint32_t entrances; /* so many of them, the last ones, are entrances of a cgroup */
 };
 
 bool pin_link_execute(struct pin_link *link, const struct pin_link_command *command, struct pin_error *err);

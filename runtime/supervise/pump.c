@@ -71,6 +71,10 @@ struct pin_pump *pin_pump_new(struct pin_loop *loop, int from, int to, const cha
     return NULL;
 }
 
+bool pin_pump_has_ended(const struct pin_pump *pump) {
+    return pump->ended && (pump->sink == NULL || !pin_sink_is_full(pump->sink));
+}
+
 void pin_pump_free(struct pin_pump *pump) {
     if (pump == NULL)
         return;

@@ -15,3 +15,5 @@ struct pin_pump;
 struct pin_pump *pin_pump_new(struct pin_loop *loop, int from, int to, const char *at_end,
                               struct pin_error *err);
 void pin_pump_free(struct pin_pump *pump);
+/* Its input has ended, and all of it was taken. */
+bool pin_pump_has_ended(const struct pin_pump *pump);

@@ -15,13 +15,15 @@
 #include "runtime/supervise/result.h"
 #include "runtime/supervise/terminal.h"
 #include "tools/pinfold-kept/client.h"
+#include "tools/pinfold/front.h"
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/verbs.h"
 
 struct exec_options {
-    bool json, stream, tty, detach;
-    const char *input, *cwd;
-    struct pin_texts env;
+    bool json, stream, tty, detach, interactive;
+    const char *input, *cwd, *user;
+    struct pin_texts env, secrets;
+    int frames;
     struct pin_number timeout;
 };
 
@@ -29,11 +31,16 @@ struct exec_options {
     { name, letter, type, offsetof(struct exec_options, member), value, help, NULL }
 static const struct pin_option options[] = {
     ROW("env", 'e', PIN_OPTION_TEXTS, env, "K=V", "set a variable for this command"),
+    ROW("secret", 0, PIN_OPTION_TEXTS, secrets, "NAME[:env=V]", "hand this secret to this command"),
+    ROW("user", 'u', PIN_OPTION_TEXT, user, "UID[:GID]", "as this user, which must be the policy's"),
     ROW("cwd", 0, PIN_OPTION_TEXT, cwd, "DIR", "start it in this directory"),
     ROW("timeout", 't', PIN_OPTION_TIME, timeout, "T", "end it after this time"),
     ROW("stdin", 0, PIN_OPTION_TEXT, input, "FILE|-", "what it reads (nothing)"),
     ROW("tty", 0, PIN_OPTION_FLAG, tty, NULL, "a terminal of its own"),
     ROW("detach", 'd', PIN_OPTION_FLAG, detach, NULL, "leave it running, and print its number"),
+    ROW("interactive", 'i', PIN_OPTION_FLAG, interactive, NULL, "keep its input open for 'attach'"),
+    {"frames", 0, PIN_OPTION_CHOICE, offsetof(struct exec_options, frames), NULL,
+                                                                                                  "where result frames are read (none)", pin_front_frames},
     ROW("json", 0, PIN_OPTION_FLAG, json, NULL, "print one JSON object"),
     ROW("stream", 0, PIN_OPTION_FLAG, stream, NULL, "print JSON lines while things happen"),
 };
@@ -66,12 +73,13 @@ static bool add_env(json_t *request, const struct pin_texts *texts, bool tty, st
     return true;
 }
 
-static bool add_args(json_t *request, char *const *args, size_t count, struct pin_error *err) {
+static bool add_texts(json_t *request, const char *key, const char *const *texts, size_t count,
+                      struct pin_error *err) {
     json_t *list = json_array();
-    (void)json_object_set_new(request, "args", list);
+    (void)json_object_set_new(request, key, list);
     for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(list, json_string(args[i])) != 0)
-            return pin_fail(err, PIN_ERROR_INVALID, "argument %zu isn't UTF-8", i + 1);
+        if (json_array_append_new(list, json_string(texts[i])) != 0)
+            return pin_fail(err, PIN_ERROR_INVALID, "number %zu of '%s' isn't UTF-8", i + 1, key);
     return true;
 }
 
@@ -97,13 +105,22 @@ static bool open_input(const struct exec_options *values, int *input, struct pin
 static bool describe(json_t *request, const struct exec_options *values, char *const *args, size_t count,
                      int input, struct pin_error *err) {
     bool passes = !values->json && !values->detach;
-    if (!add_args(request, args, count, err) || !add_env(request, &values->env, values->tty, err))
+    if (!add_texts(request, "args", (const char *const *)args, count, err) ||
+        !add_env(request, &values->env, values->tty, err))
         return false;
     set(request, "stdin", input >= 0);
     set(request, "stdout", passes);
     set(request, "stderr", passes && !values->stream && !values->tty);
     set(request, "tty", values->tty);
     set(request, "detach", values->detach);
+    set(request, "interactive", values->interactive);
+    if (values->frames >= 0)
+        (void)json_object_set_new(request, "frames", json_string(pin_front_frames[values->frames]));
+    if (values->user != NULL)
+        (void)json_object_set_new(request, "user", json_string(values->user));
+    if (values->secrets.count > 0 &&
+        !add_texts(request, "secrets", values->secrets.items, values->secrets.count, err))
+        return false;
     if (values->json || values->stream)
         (void)json_object_set_new(request, "output", json_string(values->json ? "capture" : "stream"));
     if (values->cwd != NULL)

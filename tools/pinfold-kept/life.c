@@ -12,12 +12,13 @@
 #include "tools/pinfold-kept/client.h"
 #include "tools/pinfold-kept/verbs.h"
 #include "tools/pinfold/report.h"
+#include "tools/pinfold/run_audit.h"
 
 #define GONE_NS (10 * PIN_NS_PER_S) /* for a supervisor that has said its last words */
 
 struct life_options {
     bool json, force;
-    struct pin_number grace;
+    struct pin_number grace, idle, lifetime;
 };
 
 static const struct pin_option rm_options[] = {
@@ -34,6 +35,14 @@ static const struct pin_option stop_options[] = {
 static const struct pin_option plain_options[] = {
     {"json", 0, PIN_OPTION_FLAG, offsetof(struct life_options, json), NULL,
      "print a refusal as a JSON object", NULL},
+};
+static const struct pin_option renew_options[] = {
+    {"idle-timeout", 0, PIN_OPTION_TIME, offsetof(struct life_options, idle),     "T",
+     "end it when nobody has used it for this long, from now on", NULL},
+    {"lifetime",     0, PIN_OPTION_TIME, offsetof(struct life_options, lifetime), "T",
+     "end it when so much time has passed from now on",           NULL},
+    {"json",         0, PIN_OPTION_FLAG, offsetof(struct life_options, json),     NULL,
+     "print a refusal as a JSON object",                          NULL},
 };
 static const struct pin_option wait_options[] = {
     {"json", 0, PIN_OPTION_FLAG, offsetof(struct life_options, json), NULL, "print one JSON object", NULL},
@@ -61,6 +70,11 @@ static bool call(const char *name, json_t *request, bool is_end, struct pin_erro
     return done;
 }
 
+static void set_time(json_t *request, const char *key, const struct pin_number *time) {
+    if (time->given)
+        (void)json_object_set_new(request, key, json_integer((json_int_t)(time->value / PIN_NS_PER_MS)));
+}
+
 /* One that fails doesn't keep the others from it. */
 static int call_all(const struct pin_invocation *invocation, const char *verb, bool is_end) {
     const struct life_options *values = invocation->values;
@@ -68,10 +82,23 @@ static int call_all(const struct pin_invocation *invocation, const char *verb, b
     for (size_t i = 0; i < invocation->argument_count; i++) {
         struct pin_error err = {0};
         json_t *request = pin_client_request(verb);
-        if (values->grace.given)
-            (void)json_object_set_new(request, "grace_ms",
-                                      json_integer((json_int_t)(values->grace.value / PIN_NS_PER_MS)));
+        set_time(request, "grace_ms", &values->grace);
         if (!call(invocation->arguments[i], request, is_end, &err))
+            code = pin_report(&err, values->json);
+    }
+    return code;
+}
+
+/* Without a time it is a use: idling begins anew. */
+static int run_renew(const struct pin_invocation *invocation) {
+    const struct life_options *values = invocation->values;
+    int code = 0;
+    for (size_t i = 0; i < invocation->argument_count; i++) {
+        struct pin_error err = {0};
+        json_t *request = pin_client_request("renew");
+        set_time(request, "idle_ms", &values->idle);
+        set_time(request, "lifetime_ms", &values->lifetime);
+        if (!call(invocation->arguments[i], request, false, &err))
             code = pin_report(&err, values->json);
     }
     return code;
@@ -93,13 +120,29 @@ static int run_kill(const struct pin_invocation *invocation) {
     return call_all(invocation, "kill", true);
 }
 
+/* Where the sandbox was recorded, its removal is, before it happens. One that is torn has nothing to say. */
+static bool record_removal(int state_dir, const char *name, struct pin_error *err) {
+    struct pin_error unread = {0};
+    PIN_CLOSE int folder = pin_home_open(state_dir, name, &unread);
+    json_t *facts =
+        folder < 0 || pin_home_is_live(folder) ? NULL : pin_home_read(folder, "sandbox.json", &unread);
+    bool ok = !json_is_true(json_object_get(facts, "audited")) ||
+              pin_run_audit_remove(name, json_object_get(facts, "labels"), err);
+    json_decref(facts);
+    return ok;
+}
+
+static bool remove_ended(int state_dir, const char *name, struct pin_error *err) {
+    return record_removal(state_dir, name, err) && pin_home_remove(state_dir, name, err);
+}
+
 static bool remove_one(int state_dir, const char *name, bool force, struct pin_error *err) {
-    if (pin_home_remove(state_dir, name, err))
+    if (remove_ended(state_dir, name, err))
         return true;
     if (!force || err->kind != PIN_ERROR_BUSY)
         return false;
     pin_error_clear(err);
-    return call(name, pin_client_request("kill"), true, err) && pin_home_remove(state_dir, name, err);
+    return call(name, pin_client_request("kill"), true, err) && remove_ended(state_dir, name, err);
 }
 
 static int run_rm(const struct pin_invocation *invocation) {
@@ -162,6 +205,8 @@ LIFE_VERB(stop, "end kept sandboxes: TERM, and KILL after a while", "  pinfold s
           .options = stop_options, .option_count = PIN_COUNT(stop_options));
 LIFE_VERB(kill, "end kept sandboxes at once", "  pinfold kill work", .options = plain_options,
           .option_count = PIN_COUNT(plain_options));
+LIFE_VERB(renew, "let kept sandboxes live longer", "  pinfold renew work --idle-timeout 1h",
+          .options = renew_options, .option_count = PIN_COUNT(renew_options));
 LIFE_VERB(rm, "remove what an ended sandbox has left", "  pinfold rm --force work", .options = rm_options,
           .option_count = PIN_COUNT(rm_options));
 

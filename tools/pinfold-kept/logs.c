@@ -1,6 +1,7 @@
 /* logs: the numbered output of a kept sandbox, alive or not. */
 #include <errno.h>
 #include <poll.h>
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "runtime/kept/home.h"
+#include "runtime/kept/log_json.h"
 #include "runtime/kept/log_read.h"
 #include "runtime/supervise/result.h"
 #include "tools/pinfold-kept/client.h"
@@ -22,6 +24,7 @@
 
 struct logs_options {
     bool json, follow;
+    const char *grep;
     struct pin_number tail, since, exec;
 };
 
@@ -31,6 +34,8 @@ static const struct pin_option options[] = {
     {"since",  0,   PIN_OPTION_COUNT, offsetof(struct logs_options, since),  "N",  "only records after number N",
      NULL                                                                                                             },
     {"exec",   0,   PIN_OPTION_COUNT, offsetof(struct logs_options, exec),   "N",  "only of this command",        NULL},
+    {"grep",   'g', PIN_OPTION_TEXT,  offsetof(struct logs_options, grep),   "RE",
+     "only records of output in which this extended regular expression matches",                                  NULL},
     {"follow", 'f', PIN_OPTION_FLAG,  offsetof(struct logs_options, follow), NULL,
      "wait for more until the sandbox ends",                                                                      NULL},
     {"json",   0,   PIN_OPTION_FLAG,  offsetof(struct logs_options, json),   NULL, "one JSON object a record",    NULL},
@@ -39,27 +44,27 @@ static const struct pin_option options[] = {
 struct reading {
     const struct logs_options *values;
     struct pin_log_reader reader;
-    bool escaped; /* standard output is a terminal */
+    regex_t pattern; /* of --grep */
+    bool escaped;    /* standard output is a terminal */
 };
+
+/* In the bytes as they are, line by line; a match may hold zero bytes, and no line break. */
+static bool matches(const struct reading *reading, const struct pin_log_record *record) {
+    regmatch_t range = {0, (regoff_t)record->size};
+    return (record->kind == PIN_LOG_STDOUT || record->kind == PIN_LOG_STDERR) &&
+           regexec(&reading->pattern, (const char *)record->payload, 1, &range, REG_STARTEND) == 0;
+}
 
 static bool is_wanted(const struct reading *reading, const struct pin_log_record *record) {
     const struct logs_options *values = reading->values;
     return (!values->since.given || record->sequence > values->since.value) &&
-           (!values->exec.given || record->exec == values->exec.value);
+           (!values->exec.given || record->exec == values->exec.value) &&
+           (values->grep == NULL || matches(reading, record));
 }
 
 static void print_json(const struct pin_log_record *record) {
     struct pin_error err = {0};
-    json_t *line = json_pack("{s:I, s:I, s:I, s:s}", "seq", (json_int_t)record->sequence, "t_ns",
-                             (json_int_t)record->at_ns, "exec", (json_int_t)record->exec, "kind",
-                             pin_log_kind_name(record->kind));
-    if (record->kind == PIN_LOG_STDOUT || record->kind == PIN_LOG_STDERR) {
-        (void)pin_json_set_bytes(line, "data", record->payload, record->size);
-    } else {
-        json_error_t fault;
-        json_t *facts = json_loadb((const char *)record->payload, record->size, 0, &fault);
-        (void)json_object_set_new(line, "facts", facts != NULL ? facts : json_null());
-    }
+    json_t *line = pin_log_record_json(record);
     (void)pin_json_print(STDOUT_FILENO, line, &err);
     json_decref(line);
 }
@@ -157,11 +162,25 @@ static bool follow(struct reading *reading, int folder, uint64_t from, struct pi
     }
 }
 
+static bool compile(struct reading *reading, struct pin_error *err) {
+    char why[128];
+    if (reading->values->grep == NULL)
+        return true;
+    int fault = regcomp(&reading->pattern, reading->values->grep, REG_EXTENDED | REG_NEWLINE);
+    if (fault == 0)
+        return true;
+    (void)regerror(fault, &reading->pattern, why, sizeof(why));
+    return pin_fail(err, PIN_ERROR_USAGE, "--grep '%.60s' is no regular expression: %s",
+                    reading->values->grep, why);
+}
+
 static int run_logs(const struct pin_invocation *invocation) {
     struct reading reading = {.values = invocation->values, .escaped = isatty(STDOUT_FILENO) != 0};
     PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
     struct pin_error err = {0};
     uint64_t from = 0;
+    if (!compile(&reading, &err))
+        return pin_report(&err, reading.values->json);
     bool ok = pin_client_find(&client, invocation->arguments[0], &err) &&
               (!reading.values->tail.given || find_tail(&reading, client.folder, &from, &err)) &&
               pin_log_reader_open(&reading.reader, client.folder, &err);
@@ -176,6 +195,8 @@ static int run_logs(const struct pin_invocation *invocation) {
     else if (ok)
         print_all(&reading, from);
     pin_log_reader_close(&reading.reader);
+    if (reading.values->grep != NULL)
+        regfree(&reading.pattern);
     return ok ? 0 : pin_report(&err, reading.values->json);
 }
 
@@ -185,7 +206,8 @@ const struct pin_verb pin_kept_verb_logs = {
     .summary = "what the commands of a kept sandbox have printed",
     .description = "Records are numbered without gaps, so that --since resumes where a reader left off.\n"
                    "On a terminal, control characters are escaped.",
-    .example = "  pinfold logs work --tail 100 --follow\n  pinfold logs work --exec 3 --json",
+    .example = "  pinfold logs work --tail 100 --follow\n  pinfold logs work --exec 3 --json\n  pinfold logs "
+               "work --grep 'error|warning'",
     .options = options,
     .option_count = PIN_COUNT(options),
     .values_size = sizeof(struct logs_options),

@@ -1,6 +1,7 @@
 /* up: from a command line to a sandbox that stays, with a supervisor of its own in the background. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,19 +29,29 @@
 #include "tools/pinfold/front.h"
 #include "tools/pinfold/lease.h"
 #include "tools/pinfold/report.h"
+#include "tools/pinfold/run_audit.h"
+#include "tools/pinfold/run_receipt.h"
+#include "tools/pinfold/run_secrets.h"
+#include "tools/pinfold/set_up.h"
 #include "tools/pinfold/workspace.h"
 
 struct up_options {
     struct pin_front_options front; /* first: PIN_FRONT_ROWS */
     struct pin_number idle, lifetime;
+    const char *receipt;
+    bool audit_sync;
 };
 
 static const struct pin_option options[] = {
     PIN_FRONT_ROWS,
-    {"idle-timeout", 0, PIN_OPTION_TIME, offsetof(struct up_options, idle),     "T",
-      "end the sandbox when nobody has used it for this long", NULL},
-    {"lifetime",     0, PIN_OPTION_TIME, offsetof(struct up_options, lifetime), "T",
-      "end the sandbox when it is this old",                   NULL},
+    {"idle-timeout", 0, PIN_OPTION_TIME, offsetof(struct up_options, idle),       "T",
+      "end the sandbox when nobody has used it for this long",       NULL},
+    {"lifetime",     0, PIN_OPTION_TIME, offsetof(struct up_options, lifetime),   "T",
+      "end the sandbox when it is this old",                         NULL},
+    {"audit-sync",   0, PIN_OPTION_FLAG, offsetof(struct up_options, audit_sync), NULL,
+      "each audit record is on the disk before the sandbox goes on", NULL},
+    {"receipt",      0, PIN_OPTION_TEXT, offsetof(struct up_options, receipt),    "FILE",
+      "write what is enforced, signed, into this new file",          NULL},
 };
 
 struct up { /* what the supervisor owns, from the name to the end */
@@ -48,6 +60,12 @@ struct up { /* what the supervisor owns, from the name to the end */
     struct pin_slot slot;
     struct pin_sandbox sandbox;
     struct pin_egress_session egress;
+    struct pin_set_up_egress egress_seen;
+    struct pin_run_secrets secrets; /* until it is built: each command's are found anew */
+    struct pin_run_audit audit;
+    struct pin_run_receipt receipt;
+    const char *receipt_file;      /* absolute: the supervisor leaves the caller's directory */
+    struct pin_cgroup_usage usage; /* at its end */
     const char *name;
     int told; /* the pipe to who waits for us */
     bool ready;
@@ -71,13 +89,24 @@ static bool may_set(void *self, const char *variable) {
     return true;
 }
 
-/* One byte: it is up. An error otherwise. */
+struct told { /* NONE: it is up */
+    struct pin_error err;
+    char fingerprint[PIN_DIGEST_TEXT];
+};
+
+static void tell(struct up *up, const struct pin_error *err) {
+    struct told told = {.err = *err};
+    memcpy(told.fingerprint, up->fingerprint, sizeof(told.fingerprint));
+    pin_ignore(write(up->told, &told, sizeof(told))); /* nobody may be waiting any more */
+    pin_close_fd(&up->told);
+}
+
 static void tell_ready(void *self) {
+    static const struct pin_error none = {0};
     struct up *up = self;
     up->ready = true;
-    (void)malloc_trim(0);          /* what reading the policy and building took isn't needed any more */
-    (void)!write(up->told, "", 1); /* nobody may be waiting any more */
-    pin_close_fd(&up->told);
+    (void)malloc_trim(0); /* what reading the policy and building took isn't needed any more */
+    tell(up, &none);
 }
 
 static bool finish_workspace(struct up *up, struct pin_error *err) {
@@ -104,6 +133,9 @@ static void reap_init(struct pin_sandbox *sandbox) {
 
 static bool destroy(void *self, struct pin_error *err) {
     struct up *up = self;
+    struct pin_error unread = {0};
+    if (up->sandbox.cgroup != NULL)
+        (void)pin_cgroup_usage_read(up->sandbox.cgroup, &up->usage, &unread); /* zeroes then */
     reap_init(&up->sandbox);
     pin_egress_session_end(&up->egress);
     bool ok = finish_workspace(up, err);
@@ -114,79 +146,89 @@ static bool destroy(void *self, struct pin_error *err) {
     return ok && gone;
 }
 
-static int egress_fd(void *self) {
-    return pin_egress_session_fd(self);
+static bool wants_egress(void *self, const struct pin_egress_event *event) {
+    const struct up *up = self;
+    (void)event;
+    return up->audit.egress;
 }
 
-static bool next_egress(void *self, json_t **object) {
-    struct pin_egress_session *session = self;
-    struct pin_egress_event event;
-    if (!pin_egress_session_next(session, &event))
-        return false;
-    if (object != NULL)
-        *object = pin_egress_event_json(&event, &session->rules);
-    return true;
-}
-
-static void end_egress(void *self) {
-    pin_egress_session_end(self);
+/* Bytes that leave without a record are worse than a sandbox that ends early. */
+static void see_egress(void *self, const json_t *event) {
+    struct up *up = self;
+    if (!pin_run_audit_egress(&up->audit, event))
+        (void)syscall(SYS_pidfd_send_signal, up->sandbox.pidfd, SIGKILL, NULL, 0);
 }
 
 static bool start_egress(struct up *up, struct pin_egress_ops *ops, struct pin_error *err) {
-    const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
-    struct pin_egress_setup setup = pin_front_egress(&up->front);
-    *ops = (struct pin_egress_ops){.self = &up->egress};
-    if (!up->front.plan->egress)
+    up->egress_seen = (struct pin_set_up_egress){&up->egress, up, wants_egress, see_egress};
+    return pin_set_up_egress_start(&up->egress_seen, &up->front, &up->sandbox, ops, err);
+}
+
+static bool audit_begin(void *self, uint32_t exec, const struct pin_kept_recorded *what,
+                        struct pin_error *err) {
+    struct up *up = self;
+    return pin_run_audit_exec(&up->audit, exec, what->args, what->arg_count, what->mask, err) &&
+           pin_run_audit_secrets(&up->audit, what->secrets, err);
+}
+
+static bool audit_refuse(void *self, const struct pin_kept_recorded *what, const struct pin_error *refusal,
+                         struct pin_error *err) {
+    struct up *up = self;
+    return pin_run_audit_exec_refusal(&up->audit, what->args, what->arg_count, what->mask, refusal, err);
+}
+
+static bool audit_end(void *self, uint32_t exec, const struct pin_result *result, struct pin_error *err) {
+    struct up *up = self;
+    return pin_run_audit_exec_end(&up->audit, exec, result, err);
+}
+
+static bool lists_secret(const struct pin_policy *policy, const char *name) {
+    for (size_t i = 0; i < policy->secrets.count; i++)
+        if (strcmp(policy->secrets.items[i].text, name) == 0)
+            return true;
+    return false;
+}
+
+static bool may_hand(void *self, const char *secret, struct pin_error *err) {
+    struct up *up = self;
+    struct pin_secret_spec spec;
+    struct pin_findings found = {0};
+    if (!pin_secret_spec_parse(secret, &spec, err))
+        return false;
+    if (spec.form == PIN_SECRET_FILE) {
+        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "a file would be seen by every command of the sandbox");
+        return pin_hint(err, "hand it over when the sandbox is made: 'up --secret %.40s'", secret);
+    }
+    if (!lists_secret(up->front.ceiling, spec.name)) {
+        (void)pin_fail(err, PIN_ERROR_REFUSED, "the policy grants no secret '%.60s'", spec.name);
+        (void)pin_point(err, "/secrets");
+        return pin_hint(err, "add the name to the policy's \"secrets\"");
+    }
+    pin_request_check_secrets(up->front.ceiling, &secret, 1, &found);
+    if (!pin_found_any(&found))
         return true;
-    *ops = (struct pin_egress_ops){&up->egress, egress_fd, next_egress, end_egress};
-    return pin_egress_session_start(&up->egress, libexec != NULL ? libexec : PIN_LIBEXEC, &setup,
-                                    &up->sandbox.egress, err);
+    *err = found.list[0];
+    return false;
 }
 
 static json_t *describe(struct up *up) {
     const struct pin_bundle_ext *ext = &up->front.bundle->ext;
     struct timespec now;
-    json_t *labels = json_object(), *missing = json_array();
+    json_t *missing = json_array();
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    for (size_t i = 0; i < ext->label_count; i++)
-        (void)json_object_set_new(labels, ext->labels[i].key, json_string(ext->labels[i].value));
     for (size_t i = 0; i < up->missing_count; i++)
         (void)json_array_append_new(missing, json_string(up->missing[i]));
-    return json_pack("{s:i, s:s, s:I, s:I, s:s?, s:s?, s:s?, s:s, s:o, s:o}", "pinfold", 1, "name", up->name,
-                     "created_ms", (json_int_t)now.tv_sec * 1000 + now.tv_nsec / (long)PIN_NS_PER_MS,
-                     "supervisor", (json_int_t)getpid(), "policy", ext->policy_name, "image", ext->image,
-                     "workspace", ext->workspace.source, "fingerprint", up->fingerprint, "missing", missing,
-                     "labels", labels);
+    return json_pack("{s:i, s:s, s:I, s:I, s:s?, s:s?, s:s?, s:s, s:b, s:o, s:o}", "pinfold", 1, "name",
+                     up->name, "created_ms",
+                     (json_int_t)now.tv_sec * 1000 + now.tv_nsec / (long)PIN_NS_PER_MS, "supervisor",
+                     (json_int_t)getpid(), "policy", ext->policy_name, "image", ext->image, "workspace",
+                     ext->workspace.source, "fingerprint", up->fingerprint, "audited",
+                     (int)up->audit.lifecycle, "missing", missing, "labels", pin_set_up_labels(ext));
 }
 
-static const char *const *ended(struct up *up, const char *const *items, size_t count) {
-    const char **list = pin_arena_array(&up->front.arena, count + 1, sizeof(*list));
-    for (size_t i = 0; i < count; i++)
-        list[i] = items[i];
-    return list;
-}
-
-static void set_limits(const struct pin_bundle_ext *ext, struct pin_limits *limits) {
-    *limits = (struct pin_limits){
-        .wall_time_ns = ext->wall_time_ns,
-        .cpu_time_ns = PIN_UNLIMITED,
-        .grace_ns = ext->grace_ns,
-        .stdout_bytes = ext->stdout_bytes,
-        .stderr_bytes = ext->stderr_bytes,
-        .frame_bytes = ext->frame_bytes,
-        .on_output_cap = ext->on_output_cap,
-    };
-}
-
-static void list_missing(struct up *up) {
-    for (int i = 0; i < PIN_PROTECT_COUNT; i++)
-        if (up->sandbox.missing & (1u << i))
-            up->missing[up->missing_count++] = pin_protection_name((enum pin_protection)i);
-}
-
-static bool serve(struct up *up, const struct up_options *values, struct pin_error *err) {
+static bool serve(struct up *up, const struct up_options *values, const char **why, struct pin_error *err) {
     const struct pin_bundle *bundle = up->front.bundle;
-    list_missing(up);
+    up->missing_count = pin_set_up_missing(up->sandbox.missing, up->missing);
     struct pin_kept_given given = {
         .folder = up->home.folder,
         .name = up->name,
@@ -195,28 +237,39 @@ static bool serve(struct up *up, const struct up_options *values, struct pin_err
         .missing = up->missing,
         .missing_count = up->missing_count,
         .sandbox = &up->sandbox,
-        .envp = ended(up, bundle->process.env, bundle->process.env_count),
+        .envp = pin_set_up_list(&up->front.arena, bundle->process.env, bundle->process.env_count),
         .cwd = bundle->process.cwd,
         .umask = bundle->process.has_umask ? bundle->process.umask : 0022,
         .has_owner = up->front.plan->ranged,
-        .owner_uid = pin_slot_id_base(up->slot.number) + bundle->process.uid,
-        .owner_gid = pin_slot_id_base(up->slot.number) + bundle->process.gid,
+        .owner_uid = pin_set_up_owner(&up->slot, bundle->process.uid),
+        .owner_gid = pin_set_up_owner(&up->slot, bundle->process.gid),
         .tty = up->front.ceiling->tty,
+        .uid = bundle->process.uid,
+        .gid = bundle->process.gid,
+        .secrets = (const char *const *)bundle->ext.secrets,
+        .secret_count = bundle->ext.secret_count,
+        .secret_variables = up->front.secret_variables,
+        .secret_variable_count = up->front.secret_variable_count,
         .idle_ns = values->idle.given ? values->idle.value : PIN_UNLIMITED,
         .lifetime_ns = values->lifetime.given ? values->lifetime.value : PIN_UNLIMITED,
         .self = up,
         .may_set = may_set,
+        .may_hand = may_hand,
         .ready = tell_ready,
         .destroy = destroy,
     };
-    set_limits(&bundle->ext, &given.limits);
+    if (pin_run_audit_is_on(&up->audit))
+        given.audit = (struct pin_kept_audit){up, audit_begin, audit_refuse, audit_end};
+    pin_set_up_limits(&bundle->ext, &given.limits);
     bool ok = given.facts != NULL || pin_fail(err, PIN_ERROR_INVALID, "a label or a path isn't UTF-8");
+    if (ok && up->sandbox.cgroup != NULL)
+        ok = pin_cgroup_leaf_prepare(up->sandbox.cgroup, up->sandbox.init, err);
     if (ok && up->sandbox.cgroup != NULL) /* to be paused on v1 it has to be in the freezer too */
         ok = pin_cgroup_join(up->sandbox.cgroup, &up->front.cgroups, PIN_CGROUP_FREEZER, up->sandbox.init,
                              err);
     ok = ok && start_egress(up, &given.egress, err);
     if (ok) {
-        ok = pin_kept_serve(&given, err);
+        ok = pin_kept_serve(&given, why, err);
     } else {
         struct pin_error later = {0};
         (void)destroy(up, &later); /* the first cause is the one to tell */
@@ -242,9 +295,51 @@ static bool leave_caller(struct pin_error *err) {
     return true;
 }
 
+static bool fingerprint(struct up *up, struct pin_error *err) {
+    uint8_t digest[PIN_SHA256_SIZE];
+    if (!pin_bundle_fingerprint(up->front.bundle, digest, err))
+        return false;
+    pin_run_secrets_fingerprint(&up->secrets, digest);
+    (void)pin_digest_print(up->fingerprint, digest);
+    return true;
+}
+
+/* Its secrets and its first record, before anything is built. A secret that isn't there is recorded too. */
+static bool open_books(struct up *up, const struct up_options *values, struct pin_error *err) {
+    struct pin_error missing_secret = {0};
+    bool have_secrets = pin_run_secrets_find(&up->secrets, &up->front, &missing_secret);
+    up->receipt.file = up->receipt_file;
+    up->audit.stays = true;
+    if (!fingerprint(up, err) || !pin_run_receipt_prepare(&up->receipt, err) ||
+        !pin_run_audit_start(&up->audit, up->front.bundle, up->name, up->fingerprint, up->secrets.mask,
+                             values->audit_sync, err))
+        return false;
+    if (!have_secrets)
+        *err = missing_secret;
+    return have_secrets;
+}
+
 static bool build(struct up *up, struct pin_error *err) {
     struct pin_build_input input = {.plan = up->front.plan, .cgroups = &up->front.cgroups, .slot = &up->slot};
-    return pin_build(&input, &up->sandbox, err);
+    struct pin_result nothing = {.sandbox = up->name, .fingerprint = up->fingerprint};
+    bool ok = pin_build(&input, &up->sandbox, err) && pin_run_receipt_read(&up->receipt, &up->sandbox, err) &&
+              pin_run_receipt_write(&up->receipt, up->front.bundle, &nothing, false, &up->audit, err);
+    pin_run_secrets_free(&up->secrets);
+    /* what a command prints passes through us before it is masked; not sooner: the child that builds would be
+     * of nobody we may map */
+    if (up->front.bundle->ext.secret_count > 0 || up->front.ceiling->secrets.count > 0)
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    return ok;
+}
+
+static void close_books(struct up *up, const char *why, const struct pin_error *error) {
+    struct pin_error err = {0};
+    const struct pin_usage usage = {.cpu_ns = up->usage.cpu_ns,
+                                    .memory_peak_bytes = up->usage.memory_peak_bytes,
+                                    .pids_peak = up->usage.pids_peak};
+    (void)pin_run_audit_kept_end(&up->audit, why, &usage, error, &err); /* nobody is left to be told */
+    pin_run_audit_close(&up->audit);
+    pin_run_receipt_free(&up->receipt);
 }
 
 static void forget_home(struct up *up) {
@@ -256,15 +351,17 @@ static void forget_home(struct up *up) {
 /* The supervisor's whole life. The lease comes first: what it says of dead ones is for the caller's eyes. */
 static void supervise(struct up *up, const struct up_options *values) {
     struct pin_error err = {0};
-    bool built = pin_home_make(up->front.state_dir, up->name, &up->home, &err);
-    bool ours = built;
-    built = built && pin_lease_take(up->front.state_dir, &up->front.cgroups, &up->slot, &err) &&
-            leave_caller(&err) && build(up, &err);
-    bool ok = built && serve(up, values, &err);
+    const char *why = "failed";
+    bool ours = pin_home_make(up->front.state_dir, up->name, &up->home, &err);
+    bool built = ours && open_books(up, values, &err) &&
+                 pin_lease_take(up->front.state_dir, &up->front.cgroups, &up->slot, &err) &&
+                 leave_caller(&err) && build(up, &err);
+    bool ok = built && serve(up, values, &why, &err);
+    close_books(up, why, &err);
     if (!ok && !up->ready) {
-        (void)!write(up->told, &err, sizeof(err));
         if (ours)
             forget_home(up);
+        tell(up, &err);
     }
     if (!built && up->slot.lock_fd >= 0) {
         struct pin_error later = {0};
@@ -289,19 +386,17 @@ static pid_t detach(struct up *up, const struct up_options *values, int ends[2])
     _exit(supervisor > 0 ? 0 : 1);
 }
 
-static bool await(int from, struct pin_error *err) {
-    struct pin_error told = {0};
+static bool await(struct up *up, int from, struct pin_error *err) {
+    struct told told;
     ssize_t got;
     do
         got = read(from, &told, sizeof(told));
     while (got < 0 && errno == EINTR);
-    if (got == 1)
-        return true;
-    if (got == (ssize_t)sizeof(told))
-        *err = told;
-    else
-        (void)pin_fail(err, PIN_ERROR_SYSTEM, "the sandbox's supervisor died while it was built");
-    return false;
+    if (got != (ssize_t)sizeof(told))
+        return pin_fail(err, PIN_ERROR_SYSTEM, "the sandbox's supervisor died while it was built");
+    memcpy(up->fingerprint, told.fingerprint, sizeof(up->fingerprint));
+    *err = told.err;
+    return !pin_is_set(err);
 }
 
 static bool start(struct up *up, const struct up_options *values, struct pin_error *err) {
@@ -315,35 +410,7 @@ static bool start(struct up *up, const struct up_options *values, struct pin_err
         return pin_fail_errno(err, "start a supervisor");
     while (waitpid(middle, NULL, 0) < 0 && errno == EINTR)
         ;
-    return await(from, err);
-}
-
-/* What a kept sandbox doesn't carry out is refused by name, never left out. */
-static bool check(const struct up *up, struct pin_error *err) {
-    if (up->front.bundle->ext.cpu_time_ns != PIN_UNLIMITED) {
-        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "a kept sandbox doesn't limit CPU time");
-        (void)pin_point(err, "/resources/cpu_time");
-        return pin_hint(err, "use 'pinfold run', or a policy with \"cpu_time\": \"unlimited\"");
-    }
-    if (up->front.bundle->ext.secret_count > 0) {
-        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "a kept sandbox gets no secrets");
-        (void)pin_point(err, "/secrets");
-        return pin_hint(err, "use 'pinfold run'");
-    }
-    if (up->front.bundle->ext.record_count > 0) {
-        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "a kept sandbox writes no audit log");
-        (void)pin_point(err, "/audit/record");
-        return pin_hint(err, "use 'pinfold run', or a policy whose audit.record is empty");
-    }
-    return true;
-}
-
-static bool fingerprint(struct up *up, struct pin_error *err) {
-    uint8_t digest[PIN_SHA256_SIZE];
-    if (!pin_bundle_fingerprint(up->front.bundle, digest, err))
-        return false;
-    (void)pin_digest_print(up->fingerprint, digest);
-    return true;
+    return await(up, from, err);
 }
 
 static void print(const struct up *up, bool as_json) {
@@ -354,6 +421,25 @@ static void print(const struct up *up, bool as_json) {
     else
         (void)printf("%s\n", up->name);
     json_decref(object);
+}
+
+static bool place_receipt(struct up *up, const char *file, struct pin_error *err) {
+    char here[PATH_MAX];
+    up->receipt_file = file;
+    if (file == NULL || file[0] == '/')
+        return true;
+    if (getcwd(here, sizeof(here)) == NULL)
+        return pin_fail_errno(err, "find the working directory");
+    up->receipt_file = pin_arena_printf(&up->front.arena, "%s/%s", here, file);
+    return true;
+}
+
+static int report_refusal(const struct up *up, const struct up_options *values,
+                          const struct pin_findings *found) {
+    struct pin_error err = {0};
+    if (!pin_run_audit_refusal(&up->front, found, values->audit_sync, &err))
+        (void)pin_report(&err, false);
+    return pin_report_findings(found, values->front.json);
 }
 
 static int run_up(const struct pin_invocation *invocation) {
@@ -367,13 +453,15 @@ static int run_up(const struct pin_invocation *invocation) {
                     .slot = PIN_SLOT_NONE,
                     .sandbox = PIN_SANDBOX_NONE,
                     .egress = PIN_EGRESS_SESSION_NONE,
+                    .audit = PIN_RUN_AUDIT_NONE,
                     .name = invocation->arguments[0],
                     .told = -1};
     int code = 0;
+    up.front.request.records = up.front.request.hands_secrets = true;
     if (!pin_front_bundle(&up.front, &values->front, command, values->front.bundle != NULL ? 0 : 1, &found) ||
         !pin_front_plan(&up.front, &found))
-        code = pin_report_findings(&found, values->front.json);
-    else if (!check(&up, &err) || !fingerprint(&up, &err) || !start(&up, values, &err))
+        code = report_refusal(&up, values, &found);
+    else if (!place_receipt(&up, values->receipt, &err) || !start(&up, values, &err))
         code = pin_report(&err, values->front.json);
     else
         print(&up, values->front.json);

@@ -34,6 +34,8 @@ static const struct program programs[] = {
     {"kill",   "kept",   "end kept sandboxes at once"                           },
     {"wait",   "kept",   "wait for the end of a kept sandbox, or of a command"  },
     {"rm",     "kept",   "remove what an ended sandbox has left"                },
+    {"renew",  "kept",   "let a kept sandbox live longer"                       },
+    {"attach", "kept",   "see, and type to, a command of a kept sandbox"        },
     {"cp",     "kept",   "copy files into or out of a kept sandbox"             },
     {"image",  "image",  "pull, import, list and remove images"                 },
     {"policy", "policy", "check, explain and compare policies"                  },

@@ -53,68 +53,26 @@ static bool watch_cgroup(struct pin_one_shot *run, struct pin_cgroup_ops *ops, s
     return ops->oom_event_fd >= 0;
 }
 
-static void set_limits(const struct pin_bundle_ext *ext, struct pin_limits *limits) {
-    *limits = (struct pin_limits){
-        .wall_time_ns = ext->wall_time_ns,
-        .cpu_time_ns = ext->cpu_time_ns,
-        .grace_ns = ext->grace_ns,
-        .stdout_bytes = ext->stdout_bytes,
-        .stderr_bytes = ext->stderr_bytes,
-        .frame_bytes = ext->frame_bytes,
-        .on_output_cap = ext->on_output_cap,
-    };
-}
-
-/* The bundle's lists are counted; the kernel's end with NULL. */
-static const char *const *ended(struct pin_one_shot *run, const char *const *items, size_t count) {
-    const char **list = pin_arena_array(&run->front.arena, count + 1, sizeof(*list));
-    for (size_t i = 0; i < count; i++)
-        list[i] = items[i];
-    return list;
-}
-
-static int egress_fd(void *self) {
-    const struct pin_one_shot *run = self;
-    return pin_egress_session_fd(&run->egress);
-}
-
 /* Bytes that leave without a record are worse than a run that ends early. */
 static void record_egress(struct pin_one_shot *run, const json_t *event) {
     if (!pin_run_audit_egress(&run->audit, event))
         (void)syscall(SYS_pidfd_send_signal, run->sandbox.pidfd, SIGKILL, NULL, 0);
 }
 
-static bool next_egress(void *self, json_t **object) {
-    struct pin_one_shot *run = self;
-    struct pin_egress_event event;
-    if (!pin_egress_session_next(&run->egress, &event))
-        return false;
-    if (object == NULL && !run->audit.egress && event.kind != PIN_EGRESS_EVENT_REFUSE)
-        return true;
-    json_t *json = pin_egress_event_json(&event, &run->egress.rules);
-    record_egress(run, json);
-    pin_run_denials_egress(&run->denials, json);
-    if (object != NULL)
-        *object = json;
-    else
-        json_decref(json);
-    return true;
+static bool wants_egress(void *self, const struct pin_egress_event *event) {
+    const struct pin_one_shot *run = self;
+    return run->audit.egress || event->kind == PIN_EGRESS_EVENT_REFUSE;
 }
 
-static void end_egress(void *self) {
+static void see_egress(void *self, const json_t *event) {
     struct pin_one_shot *run = self;
-    pin_egress_session_end(&run->egress);
+    record_egress(run, event);
+    pin_run_denials_egress(&run->denials, event);
 }
 
 static bool start_egress(struct pin_one_shot *run, struct pin_egress_ops *ops, struct pin_error *err) {
-    const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
-    struct pin_egress_setup setup = pin_front_egress(&run->front);
-    *ops = (struct pin_egress_ops){.self = run};
-    if (!run->front.plan->egress)
-        return true;
-    *ops = (struct pin_egress_ops){run, egress_fd, next_egress, end_egress};
-    return pin_egress_session_start(&run->egress, libexec != NULL ? libexec : PIN_LIBEXEC, &setup,
-                                    &run->sandbox.egress, err);
+    run->egress_seen = (struct pin_set_up_egress){&run->egress, run, wants_egress, see_egress};
+    return pin_set_up_egress_start(&run->egress_seen, &run->front, &run->sandbox, ops, err);
 }
 
 static void count_egress(struct pin_one_shot *run) {
@@ -133,7 +91,7 @@ static bool supervise(struct pin_one_shot *run, const struct pin_one_shot_settin
         .init_pid = run->sandbox.init,
         .init_pidfd = run->sandbox.pidfd,
         .control = run->sandbox.control,
-        .argv = ended(run, bundle->process.args, bundle->process.arg_count),
+        .argv = pin_set_up_list(&run->front.arena, bundle->process.args, bundle->process.arg_count),
         .envp = pin_run_secrets_environment(&run->secrets, &run->front.arena, bundle->process.env,
                                             bundle->process.env_count),
         .mask = run->secrets.mask,
@@ -141,8 +99,8 @@ static bool supervise(struct pin_one_shot *run, const struct pin_one_shot_settin
         .umask = bundle->process.has_umask ? bundle->process.umask : 0022,
         .stdin_fd = settings->input,
         .has_owner = run->front.plan->ranged,
-        .owner_uid = pin_slot_id_base(run->slot.number) + bundle->process.uid,
-        .owner_gid = pin_slot_id_base(run->slot.number) + bundle->process.gid,
+        .owner_uid = pin_set_up_owner(&run->slot, bundle->process.uid),
+        .owner_gid = pin_set_up_owner(&run->slot, bundle->process.gid),
         .output = settings->output,
         .stdout_fd = STDOUT_FILENO,
         .stderr_fd = STDERR_FILENO,
@@ -153,7 +111,7 @@ static bool supervise(struct pin_one_shot *run, const struct pin_one_shot_settin
         .started_ns = started_ns,
         .io = settings->io,
     };
-    set_limits(&bundle->ext, &supervision.limits);
+    pin_set_up_limits(&bundle->ext, &supervision.limits);
     if (!watch_cgroup(run, &supervision.cgroup, err) || !start_egress(run, &supervision.egress, err))
         return false;
     bool ok = pin_supervise(&supervision, &run->result, err);
@@ -196,11 +154,8 @@ static bool name_run(struct pin_one_shot *run, bool with_fingerprint, const uint
 
 /* Facts that only the front door knows. */
 static void complete_result(struct pin_one_shot *run) {
-    const struct pin_bundle_ext *ext = &run->front.bundle->ext;
     struct pin_result *result = &run->result;
-    for (int i = 0; i < PIN_PROTECT_COUNT; i++)
-        if (run->sandbox.missing & (1u << i))
-            run->missing[result->missing_count++] = pin_protection_name((enum pin_protection)i);
+    result->missing_count = pin_set_up_missing(run->sandbox.missing, run->missing);
     if (run->egress.lost)
         run->missing[result->missing_count++] =
             "egress"; /* the broker has died, and the network was closed since */
@@ -208,9 +163,7 @@ static void complete_result(struct pin_one_shot *run) {
     result->sandbox = run->name;
     result->fingerprint = run->fingerprint;
     result->denials = pin_run_denials_finish(&run->denials, run->front.bundle, result);
-    result->labels = json_object();
-    for (size_t i = 0; i < ext->label_count; i++)
-        json_object_set_new(result->labels, ext->labels[i].key, json_string(ext->labels[i].value));
+    result->labels = pin_set_up_labels(&run->front.bundle->ext);
 }
 
 /* What can't be cleared now is taken up by the next command's sweep: the slot stays claimed until then. */
@@ -246,7 +199,8 @@ bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settin
     if (!pin_run_audit_end(&run->audit, &run->result, err) && ok)
         run->missing[run->result.missing_count++] = "audit"; /* the run has happened: its result is given */
     if (ok)
-        (void)pin_run_receipt_write(&run->receipt, bundle, &run->result, &run->audit, &run->receipt_fault);
+        (void)pin_run_receipt_write(&run->receipt, bundle, &run->result, true, &run->audit,
+                                    &run->receipt_fault);
     return ok;
 }
 

@@ -18,6 +18,7 @@
 #include "tools/pinfold/run_denials.h"
 #include "tools/pinfold/run_receipt.h"
 #include "tools/pinfold/run_secrets.h"
+#include "tools/pinfold/set_up.h"
 
 enum { PIN_ONE_SHOT_MISSING_MAX = PIN_PROTECT_COUNT + 2 }; /* every protection, the broker, the log */
 
@@ -26,6 +27,7 @@ struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
     struct pin_slot slot;
     struct pin_sandbox sandbox;
     struct pin_egress_session egress;
+    struct pin_set_up_egress egress_seen;
     struct pin_result result;
     struct pin_run_secrets secrets;
     struct pin_run_audit audit; /* its `fault`, where one is set, is the caller's to report */

@@ -57,15 +57,29 @@ bool pin_run_audit_wanted(const struct pin_bundle *bundle) {
     return bundle->ext.record_count > 0;
 }
 
+static bool write_anew(struct pin_run_audit *audit, const struct pin_audit_event *event,
+                       struct pin_error *err) {
+    struct pin_error again = {0};
+    pin_audit_close(&audit->log);
+    if (!pin_audit_open(&audit->log, true, &again) ||
+        !pin_audit_write(&audit->log, event, &audit->end, &again))
+        return false; /* the first cause is the one to tell */
+    pin_error_clear(err);
+    return true;
+}
+
 static bool write_event(struct pin_run_audit *audit, const char *name, json_t *data, struct pin_error *err) {
     const struct pin_audit_event event = {name, audit->sandbox, audit->labels, data};
-    bool ok = data != NULL ? pin_audit_write(&audit->log, &event, &audit->end, err)
+    if (audit->exec != 0 && data != NULL)
+        set(data, "exec", json_integer(audit->exec));
+    bool ok = data != NULL ? pin_audit_write(&audit->log, &event, &audit->end, err) ||
+                                 (audit->stays && write_anew(audit, &event, err))
                            : pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory for an audit record");
     json_decref(data);
     return ok;
 }
 
-static json_t *start_data(const struct pin_bundle *bundle, const char *fingerprint,
+static json_t *start_data(const struct pin_bundle *bundle, const char *fingerprint, bool is_kept,
                           const struct pin_mask *mask) {
     const struct pin_bundle_ext *ext = &bundle->ext;
     char digest[PIN_DIGEST_TEXT];
@@ -77,6 +91,10 @@ static json_t *start_data(const struct pin_bundle *bundle, const char *fingerpri
         set(data, "image", escaped(ext->image, SOURCE_TEXT));
     if (ext->workspace.source != NULL)
         set(data, "workspace", escaped(ext->workspace.source, SOURCE_TEXT));
+    if (is_kept) { /* each command has a record of its own */
+        set(data, "kept", json_true());
+        return data;
+    }
     set(data, "argv", arguments(mask, bundle->process.args, bundle->process.arg_count));
     if (bundle->process.arg_count > ARGUMENTS_MAX)
         set(data, "arguments", json_integer((json_int_t)bundle->process.arg_count));
@@ -99,7 +117,7 @@ bool pin_run_audit_start(struct pin_run_audit *audit, const struct pin_bundle *b
         return false;
     /* a run of which only egress is recorded has a start all the same: it proves that the log can be written
      */
-    return write_event(audit, "start", start_data(bundle, fingerprint, mask), err) &&
+    return write_event(audit, "start", start_data(bundle, fingerprint, audit->stays, mask), err) &&
            pin_audit_reserve(&audit->log, RESERVED_BYTES, err);
 }
 
@@ -183,6 +201,58 @@ bool pin_run_audit_end(struct pin_run_audit *audit, const struct pin_result *res
     bool ok = !audit->lifecycle ||
               (write_limits(audit, result, &err) && write_event(audit, "end", end_data(result, error), &err));
     return note(audit, ok, &err) && !pin_is_set(&audit->fault);
+}
+
+bool pin_run_audit_exec(struct pin_run_audit *audit, uint32_t exec, const char *const *args, size_t count,
+                        const struct pin_mask *mask, struct pin_error *err) {
+    if (!audit->lifecycle)
+        return true;
+    audit->exec = exec;
+    return write_event(audit, "exec", json_pack("{s:o}", "argv", arguments(mask, args, count)), err);
+}
+
+bool pin_run_audit_exec_end(struct pin_run_audit *audit, uint32_t exec, const struct pin_result *result,
+                            struct pin_error *err) {
+    static const struct pin_error none = {0};
+    if (!audit->lifecycle)
+        return true;
+    audit->exec = exec;
+    return write_limits(audit, result, err) && write_event(audit, "exec-end", end_data(result, &none), err);
+}
+
+bool pin_run_audit_exec_refusal(struct pin_run_audit *audit, const char *const *args, size_t count,
+                                const struct pin_mask *mask, const struct pin_error *refusal,
+                                struct pin_error *err) {
+    const struct pin_bundle_ext *ext = &audit->bundle->ext;
+    char digest[PIN_DIGEST_TEXT];
+    if (!audit->lifecycle)
+        return true;
+    audit->exec = 0;
+    json_t *data = json_pack("{s:o, s:s, s:o, s:[o]}", "policy",
+                             escaped(ext->policy_name != NULL ? ext->policy_name : "", 256), "policy_digest",
+                             pin_digest_print(digest, ext->policy_digest), "argv",
+                             arguments(mask, args, count), "findings", fault_json(refusal));
+    return write_event(audit, "refusal", data, err);
+}
+
+bool pin_run_audit_kept_end(struct pin_run_audit *audit, const char *why, const struct pin_usage *usage,
+                            const struct pin_error *error, struct pin_error *err) {
+    if (!pin_run_audit_is_on(audit) || !audit->lifecycle)
+        return true;
+    audit->exec = 0;
+    json_t *data = json_pack("{s:s, s:o}", "why", why, "usage", usage_json(usage));
+    if (pin_is_set(error))
+        set(data, "error", fault_json(error));
+    return write_event(audit, "end", data, err);
+}
+
+bool pin_run_audit_remove(const char *sandbox, const json_t *labels, struct pin_error *err) {
+    struct pin_run_audit audit = PIN_RUN_AUDIT_NONE;
+    audit.sandbox = sandbox;
+    audit.labels = json_deep_copy(labels);
+    bool ok = pin_audit_open(&audit.log, true, err) && write_event(&audit, "remove", json_object(), err);
+    pin_run_audit_close(&audit);
+    return ok;
 }
 
 void pin_run_audit_close(struct pin_run_audit *audit) {

@@ -23,6 +23,8 @@ struct pin_run_audit { /* PIN_RUN_AUDIT_NONE at first */
     const char *sandbox;    /* borrowed; so is the bundle */
     const struct pin_bundle *bundle;
     json_t *labels;
+    bool stays;                /* for long: the log may be put aside meanwhile, and is opened anew then */
+    uint32_t exec;             /* of a kept sandbox; 0: the sandbox itself */
     struct pin_audit_head end; /* after the last record that was written */
     struct pin_error fault;
 };
@@ -45,6 +47,20 @@ bool pin_run_audit_start(struct pin_run_audit *audit, const struct pin_bundle *b
 /* "secret" for each that is handed over, by name. */
 bool pin_run_audit_secrets(struct pin_run_audit *audit, const struct pin_secrets *secrets,
                            struct pin_error *err);
+/* A kept sandbox: one command of it, before it is started. A secret counts as of this command. */
+bool pin_run_audit_exec(struct pin_run_audit *audit, uint32_t exec, const char *const *args, size_t count,
+                        const struct pin_mask *mask, struct pin_error *err);
+bool pin_run_audit_exec_end(struct pin_run_audit *audit, uint32_t exec, const struct pin_result *result,
+                            struct pin_error *err);
+bool pin_run_audit_exec_refusal(struct pin_run_audit *audit, const char *const *args, size_t count,
+                                const struct pin_mask *mask, const struct pin_error *refusal,
+                                struct pin_error *err);
+/* "end": of a kept sandbox; `why` it ended. */
+bool pin_run_audit_kept_end(struct pin_run_audit *audit, const char *why, const struct pin_usage *usage,
+                            const struct pin_error *error, struct pin_error *err);
+/* "remove": what an ended sandbox had left is taken away by its owner. */
+bool pin_run_audit_remove(const char *sandbox, const json_t *labels, struct pin_error *err);
+
 /* A broker's event; false when it couldn't be written. */
 bool pin_run_audit_egress(struct pin_run_audit *audit, const json_t *event);
 /* "limit" where one was hit, and "end"; `error` is of a run that has no result. False with the fault set. */

@@ -116,7 +116,8 @@ static json_t *audit_json(const struct pin_run_audit *audit) {
 }
 
 static json_t *receipt_json(struct pin_run_receipt *receipt, const struct pin_bundle *bundle,
-                            const struct pin_result *result, const struct pin_run_audit *audit) {
+                            const struct pin_result *result, bool has_ended,
+                            const struct pin_run_audit *audit) {
     const struct pin_bundle_ext *ext = &bundle->ext;
     char digest[PIN_DIGEST_TEXT], name[256] = "", image[512] = "";
     if (ext->policy_name != NULL)
@@ -129,17 +130,17 @@ static json_t *receipt_json(struct pin_run_receipt *receipt, const struct pin_bu
                               pin_digest_print(digest, ext->policy_digest), "image", image);
     set(whole, "host", host_json());
     set(whole, "enforced", receipt->enforced != NULL ? json_incref(receipt->enforced) : json_null());
-    set(whole, "result", result_json(result));
+    set(whole, "result", has_ended ? result_json(result) : json_null());
     set(whole, "audit", audit_json(audit));
     return whole;
 }
 
 bool pin_run_receipt_write(struct pin_run_receipt *receipt, const struct pin_bundle *bundle,
-                           const struct pin_result *result, const struct pin_run_audit *audit,
+                           const struct pin_result *result, bool has_ended, const struct pin_run_audit *audit,
                            struct pin_error *err) {
     if (receipt->file == NULL)
         return true;
-    json_t *whole = receipt_json(receipt, bundle, result, audit);
+    json_t *whole = receipt_json(receipt, bundle, result, has_ended, audit);
     PIN_FREE char *text = json_dumps(whole, JSON_COMPACT);
     char *file = strdup(receipt->file);
     json_decref(whole);

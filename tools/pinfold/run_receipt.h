@@ -19,8 +19,8 @@ bool pin_run_receipt_prepare(const struct pin_run_receipt *receipt, struct pin_e
 /* When the sandbox is built and its command not yet started. */
 bool pin_run_receipt_read(struct pin_run_receipt *receipt, const struct pin_sandbox *sandbox,
                           struct pin_error *err);
-/* When all is over. */
+/* When all is over; of a kept sandbox when it is up: `result` has no end then, `has_ended` false. */
 bool pin_run_receipt_write(struct pin_run_receipt *receipt, const struct pin_bundle *bundle,
-                           const struct pin_result *result, const struct pin_run_audit *audit,
+                           const struct pin_result *result, bool has_ended, const struct pin_run_audit *audit,
                            struct pin_error *err);
 void pin_run_receipt_free(struct pin_run_receipt *receipt);

@@ -133,6 +133,10 @@ static bool kill_one(const struct pin_cgroup_dir *dir, struct pin_error *err) {
     return kill_dir(dir, err);
 }
 
+static size_t searched(const struct pin_cgroup *group) {
+    return group->same_processes && group->count > 1 ? 1 : group->count;
+}
+
 bool pin_cgroup_kill(const struct pin_cgroup *group, struct pin_error *err) {
     const struct pin_cgroup_dir *pids = pin_cgroup_dir_of(group, PIN_CGROUP_PIDS);
     const struct pin_cgroup_dir *freezer = pin_cgroup_dir_of(group, PIN_CGROUP_FREEZER);
@@ -140,7 +144,7 @@ bool pin_cgroup_kill(const struct pin_cgroup *group, struct pin_error *err) {
         (void)pin_cgroup_file_write(pids->fd, "pids.max", "0"); /* no more forks: makes it quick, not right */
     if (freezer != NULL && !freezer->v2)
         (void)pin_cgroup_file_write(freezer->fd, "freezer.state", "THAWED"); /* the frozen don't die */
-    for (size_t i = 0; i < group->count; i++)
+    for (size_t i = 0; i < searched(group); i++)
         if (!kill_one(&group->dirs[i], err))
             return pin_wrap(err, "kill the processes of the cgroup '%s'", group->path);
     return true;
@@ -185,7 +189,7 @@ static bool is_dir_empty(const struct pin_cgroup_dir *dir, bool *empty, struct p
 
 bool pin_cgroup_is_empty(const struct pin_cgroup *group, bool *empty, struct pin_error *err) {
     bool all = true;
-    for (size_t i = 0; all && i < group->count; i++)
+    for (size_t i = 0; all && i < searched(group); i++)
         if (!is_dir_empty(&group->dirs[i], &all, err))
             return pin_wrap(err, "see who is in the cgroup '%s'", group->path);
     *empty = all;

@@ -1,0 +1,119 @@
+#include "runtime/kept/secret_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/mount.h>
+
+#include "base/cleanup.h"
+#include "runtime/secrets/secret_spec.h"
+
+static bool is_file(const struct pin_secret *secret) {
+    return secret->spec.form == PIN_SECRET_FILE;
+}
+
+/* Over the files alone; false: there are none. */
+static bool digest_files(const struct pin_secrets *secrets, uint8_t digest[PIN_SHA256_SIZE]) {
+    bool any = false;
+    memset(digest, 0, PIN_SHA256_SIZE);
+    for (size_t i = 0; i < secrets->count; i++) {
+        const struct pin_secrets one = {&secrets->list[i], 1};
+        uint8_t part[PIN_SHA256_SIZE];
+        if (!is_file(&secrets->list[i]))
+            continue;
+        pin_secrets_digest(&one, part);
+        pin_sha256_pair(digest, PIN_SHA256_SIZE, part, sizeof(part), digest);
+        any = true;
+    }
+    return any;
+}
+
+static int open_namespace(pid_t init, const char *name) {
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)init, name);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* From here to the end: the child. It says what went wrong by its exit status. */
+
+static int enter(pid_t init) {
+    int user = open_namespace(init, "user"), mounts = open_namespace(init, "mnt");
+    if (user < 0 || mounts < 0)
+        return errno;
+    /* our own user namespace can't be entered again: then the sandbox has none of its own */
+    if (setns(user, CLONE_NEWUSER) != 0 && errno != EINVAL)
+        return errno;
+    return setns(mounts, CLONE_NEWNS) == 0 ? 0 : errno;
+}
+
+static int copy_mount(void) {
+    struct mount_attr attributes = {.attr_clr = MOUNT_ATTR_RDONLY};
+    int tree = (int)syscall(SYS_open_tree, AT_FDCWD, "/" PIN_SECRETS_FOLDER,
+                            OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+    if (tree >= 0 &&
+        syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) == 0)
+        return tree;
+    return -1;
+}
+
+static int write_file(int folder, uid_t uid, gid_t gid, const struct pin_secret *secret) {
+    static const char fresh[] = ".new";
+    size_t size;
+    const char *value = pin_secret_value(secret, &size);
+    if (unlinkat(folder, fresh, 0) != 0 && errno != ENOENT)
+        return errno;
+    int fd = openat(folder, fresh, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0400);
+    if (fd < 0)
+        return errno;
+    for (size_t done = 0; done < size;) {
+        ssize_t part = write(fd, value + done, size - done);
+        if (part <= 0)
+            return part < 0 ? errno : EIO;
+        done += (size_t)part;
+    }
+    bool ok = fchown(fd, uid, gid) == 0 && fchmod(fd, 0400) == 0 &&
+              renameat(folder, fresh, folder, secret->spec.target) == 0;
+    return ok && close(fd) == 0 ? 0 : errno;
+}
+
+static int write_files(pid_t init, uid_t uid, gid_t gid, const struct pin_secrets *secrets) {
+    int cause = enter(init);
+    (void)setfsgid(gid); /* ids of ours that aren't mapped inside can own no file there */
+    (void)setfsuid(uid);
+    int folder = cause == 0 ? copy_mount() : -1;
+    if (cause == 0 && folder < 0)
+        cause = errno;
+    for (size_t i = 0; cause == 0 && i < secrets->count; i++)
+        if (is_file(&secrets->list[i]))
+            cause = write_file(folder, uid, gid, &secrets->list[i]);
+    return cause;
+}
+
+bool pin_secret_files_refresh(pid_t init, uid_t uid, gid_t gid, const struct pin_secrets *secrets,
+                              struct pin_secret_files *files, struct pin_error *err) {
+    uint8_t digest[PIN_SHA256_SIZE];
+    int status = 0;
+    if (!digest_files(secrets, digest) ||
+        (files->known && memcmp(digest, files->digest, sizeof(digest)) == 0))
+        return true;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(write_files(init, uid, gid, secrets));
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    errno = child < 0 ? errno : WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+    if (errno != 0)
+        return pin_fail_errno(err, "put the secrets' new values into '/" PIN_SECRETS_FOLDER "'");
+    memcpy(files->digest, digest, sizeof(digest));
+    files->known = true;
+    return true;
+}

@@ -1,0 +1,80 @@
+#include "tools/pinfold/set_up.h"
+
+#include <stdlib.h>
+
+void pin_set_up_limits(const struct pin_bundle_ext *ext, struct pin_limits *limits) {
+    *limits = (struct pin_limits){
+        .wall_time_ns = ext->wall_time_ns,
+        .cpu_time_ns = ext->cpu_time_ns,
+        .grace_ns = ext->grace_ns,
+        .stdout_bytes = ext->stdout_bytes,
+        .stderr_bytes = ext->stderr_bytes,
+        .frame_bytes = ext->frame_bytes,
+        .on_output_cap = ext->on_output_cap,
+    };
+}
+
+const char *const *pin_set_up_list(struct pin_arena *arena, const char *const *items, size_t count) {
+    const char **list = pin_arena_array(arena, count + 1, sizeof(*list));
+    for (size_t i = 0; i < count; i++)
+        list[i] = items[i];
+    return list;
+}
+
+size_t pin_set_up_missing(uint32_t missing, const char *names[PIN_PROTECT_COUNT]) {
+    size_t count = 0;
+    for (int i = 0; i < PIN_PROTECT_COUNT; i++)
+        if (missing & (1u << i))
+            names[count++] = pin_protection_name((enum pin_protection)i);
+    return count;
+}
+
+json_t *pin_set_up_labels(const struct pin_bundle_ext *ext) {
+    json_t *labels = json_object();
+    for (size_t i = 0; i < ext->label_count; i++)
+        (void)json_object_set_new(labels, ext->labels[i].key, json_string(ext->labels[i].value));
+    return labels;
+}
+
+uid_t pin_set_up_owner(const struct pin_slot *slot, uint32_t id_inside) {
+    return pin_slot_id_base(slot->number) + id_inside;
+}
+
+static int egress_fd(void *self) {
+    const struct pin_set_up_egress *egress = self;
+    return pin_egress_session_fd(egress->session);
+}
+
+static bool next_egress(void *self, json_t **object) {
+    struct pin_set_up_egress *egress = self;
+    struct pin_egress_event event;
+    if (!pin_egress_session_next(egress->session, &event))
+        return false;
+    if (object == NULL && (egress->wants == NULL || !egress->wants(egress->self, &event)))
+        return true;
+    json_t *json = pin_egress_event_json(&event, &egress->session->rules);
+    if (egress->see != NULL)
+        egress->see(egress->self, json);
+    if (object != NULL)
+        *object = json;
+    else
+        json_decref(json);
+    return true;
+}
+
+static void end_egress(void *self) {
+    struct pin_set_up_egress *egress = self;
+    pin_egress_session_end(egress->session);
+}
+
+bool pin_set_up_egress_start(struct pin_set_up_egress *egress, const struct pin_front *front,
+                             struct pin_sandbox *sandbox, struct pin_egress_ops *ops, struct pin_error *err) {
+    const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
+    struct pin_egress_setup setup = pin_front_egress(front);
+    *ops = (struct pin_egress_ops){.self = egress};
+    if (!front->plan->egress)
+        return true;
+    *ops = (struct pin_egress_ops){egress, egress_fd, next_egress, end_egress};
+    return pin_egress_session_start(egress->session, libexec != NULL ? libexec : PIN_LIBEXEC, &setup,
+                                    &sandbox->egress, err);
+}
