@@ -61,7 +61,8 @@ class Pinfold:
 
     def environment(self, **extra):
         return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.home),
-                "PINFOLD_STATE": str(self.state), "PINFOLD_CACHE": str(self.cache), "LANG": "C.UTF-8", **extra}
+                "PINFOLD_STATE": str(self.state), "PINFOLD_CACHE": str(self.cache),
+                "PINFOLD_CONFIG": str(self.home / "config"), "PINFOLD_DEPS": str(self.home / "deps"), "LANG": "C.UTF-8", **extra}
 
     def policy(self, **fields):
         """Writes a policy; what an ordinary user can't have on this host is optional for that user."""

@@ -19,6 +19,7 @@ static const char *const source_names[] = {
     [PIN_SECRET_FROM_VARIABLE] = "variable",
     [PIN_SECRET_FROM_DIRECTORY] = "directory",
     [PIN_SECRET_FROM_CREDENTIALS] = "credentials",
+    [PIN_SECRET_FROM_CONFIGURATION] = "configuration",
 };
 _Static_assert(PIN_COUNT(source_names) == PIN_SECRET_SOURCE_COUNT, "every source has a name");
 
@@ -236,6 +237,65 @@ bool pin_secrets_remember(struct pin_secrets *secrets, const struct pin_secret *
     secrets->list[secrets->count++] = copy;
     *is_new = true;
     return true;
+}
+
+static struct pin_secret *grow(struct pin_secrets *secrets, struct pin_error *err) {
+    if (secrets->count == PIN_SECRETS_MAX) {
+        (void)pin_fail(err, PIN_ERROR_INVALID, "there are more than %d secrets", PIN_SECRETS_MAX);
+        return NULL;
+    }
+    struct pin_secret *list = reallocarray(secrets->list, secrets->count + 1, sizeof(*list));
+    if (list == NULL) {
+        (void)pin_fail_errno(err, "hold the secrets");
+        return NULL;
+    }
+    secrets->list = list;
+    memset(&list[secrets->count], 0, sizeof(*list));
+    return &list[secrets->count];
+}
+
+bool pin_secrets_add(struct pin_secrets *secrets, const char *variable, const char *value, size_t size,
+                     struct pin_error *err) {
+    struct pin_secret *secret = grow(secrets, err);
+    if (secret == NULL)
+        return false;
+    if (strlen(variable) >= PIN_SECRET_NAME_MAX || size > PIN_SECRET_MOST)
+        return pin_fail(err, PIN_ERROR_INVALID, "the secret '%.60s' is too long", variable);
+    (void)stpcpy(secret->spec.name, variable);
+    (void)stpcpy(secret->spec.target, variable);
+    secret->spec.form = PIN_SECRET_ENV;
+    secret->source = PIN_SECRET_FROM_CONFIGURATION;
+    if (!make_room(secret, size, err))
+        return false;
+    memcpy(secret->memory.bytes + secret->value_at, value, size);
+    set_size(secret, size);
+    secrets->count++;
+    return check(secret, err) || pin_wrap(err, "the secret '%.60s'", variable);
+}
+
+static bool has_variable(const struct pin_secrets *secrets, const char *variable) {
+    for (size_t i = 0; i < secrets->count; i++)
+        if (secrets->list[i].spec.form == PIN_SECRET_ENV &&
+            strcmp(secrets->list[i].spec.target, variable) == 0)
+            return true;
+    return false;
+}
+
+bool pin_secrets_join(struct pin_secrets *to, struct pin_secrets *from, struct pin_error *err) {
+    bool good = true;
+    for (size_t i = 0; good && i < from->count; i++) {
+        if (has_variable(to, from->list[i].spec.target))
+            continue;
+        struct pin_secret *secret = grow(to, err);
+        good = secret != NULL;
+        if (good) {
+            *secret = from->list[i];
+            from->list[i].memory = (struct pin_locked){0};
+            to->count++;
+        }
+    }
+    pin_secrets_free(from);
+    return good;
 }
 
 void pin_secrets_free(struct pin_secrets *secrets) {

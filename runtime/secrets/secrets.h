@@ -25,6 +25,7 @@ enum pin_secret_source {
     PIN_SECRET_FROM_VARIABLE,
     PIN_SECRET_FROM_DIRECTORY,
     PIN_SECRET_FROM_CREDENTIALS,
+    PIN_SECRET_FROM_CONFIGURATION,
     PIN_SECRET_SOURCE_COUNT
 };
 const char *pin_secret_source_name(enum pin_secret_source source); /* "variable", … */
@@ -44,6 +45,11 @@ struct pin_secrets { /* zeroed: none */
 /* Finds each. `from_env`: "NAME=VARIABLE" each. False with an error that names the secret. */
 bool pin_secrets_find(struct pin_secrets *secrets, const char *const *specs, size_t spec_count,
                       const char *const *from_env, size_t from_env_count, struct pin_error *err);
+/* Adds a variable whose value the caller has: of a stored configuration. */
+bool pin_secrets_add(struct pin_secrets *secrets, const char *variable, const char *value, size_t size,
+                     struct pin_error *err);
+/* Moves into `to` what it has no variable of that name for; `from` has none afterwards, success or not. */
+bool pin_secrets_join(struct pin_secrets *to, struct pin_secrets *from, struct pin_error *err);
 /* Wipes them; fine with none. */
 void pin_secrets_free(struct pin_secrets *secrets);
 

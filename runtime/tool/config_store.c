@@ -126,8 +126,7 @@ static bool open_base(struct pin_config_store *store, enum pin_config_open how, 
     if (sqlite3_open_v2(store->path, &store->base, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
         SQLITE_OK)
         return pin_sql_fail(store, err);
-    return set_up(store, err) && bring_up(store, err) &&
-           (how != PIN_CONFIG_CHECK || check_pages(store, err));
+    return set_up(store, err) && bring_up(store, err) && (how != PIN_CONFIG_CHECK || check_pages(store, err));
 }
 
 bool pin_config_store_open(struct pin_config_store *store, enum pin_config_open how, struct pin_error *err) {

@@ -185,29 +185,81 @@ static void later(const char *pointer, const json_t *value, struct pin_findings 
                        "this version can't do what the field asks for");
 }
 
+/* "NAME==1.0", or {"name": "NAME", "version": "1.0"}. In the request's arena; NULL with a finding. */
+static const char *requirement_text(struct pin_tool_request *request, enum pin_installer installer,
+                                    json_t *item, const char *pointer, struct pin_findings *found) {
+    const char *name = NULL, *version = NULL, *between = installer == PIN_INSTALLER_PIP ? "==" : "@";
+    if (json_is_string(item))
+        return json_string_value(item);
+    if (!json_is_object(item) || json_unpack(item, "{s:s, s?s !}", "name", &name, "version", &version) != 0) {
+        wrong(found, pointer, "a string, or an object with 'name' and 'version'");
+        return NULL;
+    }
+    return pin_arena_printf(&request->arena, "%s%s%s", name, version != NULL ? between : "",
+                            version != NULL ? version : "");
+}
+
+static void take_requirements(struct pin_tool_request *request, enum pin_installer installer,
+                              const char *field, json_t *value, struct pin_findings *found) {
+    struct pin_requirements list = {0}, none = {0};
+    size_t index;
+    json_t *item;
+    if (!json_is_array(value) || json_array_size(value) > PIN_REQUIREMENTS_MAX) {
+        wrong(found, field, "a list of at most 256 requirements");
+        return;
+    }
+    json_array_foreach(value, index, item) {
+        char pointer[64];
+        struct pin_error err = {0};
+        struct pin_requirement one;
+        (void)snprintf(pointer, sizeof(pointer), "%s/%zu", field, index);
+        const char *text = requirement_text(request, installer, item, pointer, found);
+        if (text == NULL)
+            continue;
+        if (pin_requirement_parse(installer, text, &request->arena, &one, &err))
+            *(struct pin_requirement *)pin_arena_grow(&request->arena, &list.items, &list.count,
+                                                      sizeof(one)) = one;
+        else
+            (void)pin_find(found, err.kind, pointer, err.hint, "%s", err.message);
+    }
+    pin_requirements_merge(&none, &list, &request->arena, &request->requirements[installer]);
+}
+
 static void take_pip(struct pin_tool_request *request, json_t *value, struct pin_findings *found) {
-    (void)request;
-    later("/pip_requirements", value, found);
+    take_requirements(request, PIN_INSTALLER_PIP, "/pip_requirements", value, found);
 }
 
 static void take_npm(struct pin_tool_request *request, json_t *value, struct pin_findings *found) {
-    (void)request;
-    later("/npm_requirements", value, found);
+    take_requirements(request, PIN_INSTALLER_NPM, "/npm_requirements", value, found);
+}
+
+/* A name; "" is none. */
+static const char *name_of(json_t *value, const char *pointer, struct pin_findings *found) {
+    const char *text = text_of(value, pointer, found);
+    if (text == NULL || text[0] == '\0')
+        return NULL;
+    if (!pin_is_name(text))
+        wrong(found, pointer, "a name: letters, digits, '_', '.' and '-', at most 63");
+    return text;
+}
+
+static void take_organisation(struct pin_tool_request *request, json_t *value, struct pin_findings *found) {
+    request->organisation = name_of(value, "/organisation", found);
 }
 
 static void take_configuration(struct pin_tool_request *request, json_t *value, struct pin_findings *found) {
-    (void)request;
-    later("/configuration", value, found);
+    request->configuration = name_of(value, "/configuration", found);
+}
+
+static void take_privileged(struct pin_tool_request *request, json_t *value, struct pin_findings *found) {
+    request->privileged = json_is_true(value);
+    if (!json_is_boolean(value))
+        wrong(found, "/privileged", "true or false");
 }
 
 static void take_reuse(struct pin_tool_request *request, json_t *value, struct pin_findings *found) {
     (void)request;
     later("/reuse", value, found);
-}
-
-static void take_privileged(struct pin_tool_request *request, json_t *value, struct pin_findings *found) {
-    (void)request;
-    later("/privileged", value, found);
 }
 
 static const struct field fields[] = {
@@ -228,6 +280,7 @@ static const struct field fields[] = {
     {"policy",               take_policy        },
     {"pip_requirements",     take_pip           },
     {"npm_requirements",     take_npm           },
+    {"organisation",         take_organisation  },
     {"configuration",        take_configuration },
     {"reuse",                take_reuse         },
     {"privileged",           take_privileged    },
@@ -306,6 +359,7 @@ bool pin_tool_request_parse(struct pin_tool_request *request, const char *text, 
 void pin_tool_request_free(struct pin_tool_request *request) {
     json_decref(request->args);
     json_decref(request->json);
+    pin_arena_free(&request->arena);
     *request = (struct pin_tool_request){0};
 }
 

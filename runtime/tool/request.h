@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "base/findings.h"
+#include "runtime/tool/requirement.h"
 
 #define PIN_TOOL_REQUEST_MAX ((size_t)32 * 1024 * 1024) /* bytes of JSON */
 
@@ -38,7 +39,11 @@ struct pin_tool_request { /* zeroed at first */
     json_t *env[PIN_TOOL_LAYER_COUNT];           /* objects of text or null; NULL: none */
     json_t *labels;                              /* object of text; NULL: none */
     const char *policy;                          /* a policy's name; NULL: not said */
-    uint64_t timeout_ns;                         /* 0: not said */
+    const char *organisation, *configuration;    /* of a stored one; NULL: not said */
+    bool privileged;
+    struct pin_arena arena; /* of the requirements' texts */
+    struct pin_requirements requirements[PIN_INSTALLER_COUNT];
+    uint64_t timeout_ns; /* 0: not said */
 };
 
 /* False with findings. */

@@ -17,6 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct pin_tool_request request = {0};
     struct pin_arena arena = {0};
     struct pin_tool_env env;
+    const struct pin_tool_config config = {0};
     memset(&found, 0, sizeof(found));
     bool ok = pin_tool_request_parse(&request, (const char *)data, size, &found);
     assert(ok != pin_found_any(&found));
@@ -24,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         char *packet = pin_tool_request_packet(&request, "key");
         assert(packet != NULL && json_is_object(request.args));
         free(packet);
-        pin_tool_env(&request, &arena, &env);
+        pin_tool_env(&request, &config, &arena, &env);
         assert(env.over_count >= 3);
     }
     pin_arena_free(&arena);

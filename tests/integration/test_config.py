@@ -18,8 +18,10 @@ class Store:
         self.folder, self.keys = pinfold.home / "config", pinfold.home / "keys"
         self.file = self.folder / "configurations.db"
 
+        self.plain = pinfold.environment
+
     def env(self, **extra):
-        return self.pinfold.environment(PINFOLD_CONFIG=str(self.folder), PINFOLD_KEYS=str(self.keys), **extra)
+        return self.plain(PINFOLD_KEYS=str(self.keys), **extra)
 
     def raw(self, *words, input=b"", **extra):
         return self.pinfold.call([str(self.pinfold.program), *words], input=input, env=self.env(**extra))

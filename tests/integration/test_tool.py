@@ -134,9 +134,9 @@ def test_all_faults_of_the_arguments_are_named_at_once(as_root):
 # requests
 
 @pytest.mark.parametrize("change, kind, pointer", [
-    ({"pip_requirements": ["requests"]}, "unsupported", "/pip_requirements"), ({"npm_requirements": ["x"]}, "unsupported", "/npm_requirements"),
-    ({"configuration": "default"}, "unsupported", "/configuration"), ({"reuse": "never"}, "unsupported", "/reuse"),
-    ({"privileged": True}, "unsupported", "/privileged"), ({"language": "ruby"}, "invalid", "/language"), ({"source": 1}, "invalid", "/source"),
+    ({"pip_requirements": ["x", "-r y"]}, "invalid", "/pip_requirements/1"), ({"npm_requirements": ["file:x"]}, "invalid", "/npm_requirements/0"),
+    ({"configuration": "nope"}, "not_found", "/configuration"), ({"reuse": "never"}, "unsupported", "/reuse"),
+    ({"privileged": True}, "refused", "/privileged"), ({"language": "ruby"}, "invalid", "/language"), ({"source": 1}, "invalid", "/source"),
     ({"name": "a b"}, "invalid", "/name"), ({"args": []}, "invalid", "/args"), ({"env": {"host": {}}}, "invalid", "/env"),
     ({"env": {"call": {"A": 1}}}, "invalid", "/env/call/A"), ({"timeout": "soon"}, "invalid", "/timeout"), ({"timeout": 0}, "invalid", "/timeout"),
     ({"policy": "/tmp/own.json"}, "invalid", "/policy"), ({"policy": "strict"}, "refused", "/policy"), ({"labels": {"a": 1}}, "invalid", "/labels"),

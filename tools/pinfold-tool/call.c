@@ -17,19 +17,27 @@
 #include "runtime/tool/fingerprint.h"
 #include "runtime/tool/request.h"
 #include "runtime/tool/result.h"
+#include "tools/pinfold-tool/configure.h"
 #include "tools/pinfold-tool/verbs.h"
 #include "tools/pinfold/one_shot.h"
 #include "tools/pinfold/report.h"
 
 struct call_options {
     struct pin_front_options front; /* first: PIN_FRONT_ROW */
-    const char *receipt;
+    const char *receipt, *organisation, *configuration;
     bool audit_sync;
 };
 
+#define CALL_ROW(option, type, member, form, text)                                                           \
+    { option, 0, type, offsetof(struct call_options, member), form, text, NULL }
+
+/* clang-format off */
 static const struct pin_option options[] = {
+    CALL_ROW("configuration", PIN_OPTION_TEXT, configuration, "NAME",
+             "the stored configuration (the request's, or the organisation's default)"),
+    CALL_ROW("organisation", PIN_OPTION_TEXT, organisation, "O", "whose configuration (the request's, or default)"),
     PIN_FRONT_ROW("policy", 'p', PIN_OPTION_TEXT, policy, "P",
-                  "the policy: a built-in or installed name, or a file (the request's, or tool)", NULL),
+                  "the policy: a built-in or installed name, or a file (the request's, the configuration's, or tool)", NULL),
     PIN_FRONT_ROW("site", 0, PIN_OPTION_TEXT, site, "FILE",
                   "the site's floor and ceiling over every policy (/etc/pinfold/site.json)", NULL),
     PIN_FRONT_ROW("image", 0, PIN_OPTION_TEXT, image, "REF", "the image that the root is made from (host)",
@@ -44,11 +52,10 @@ static const struct pin_option options[] = {
     PIN_FRONT_ROW("memory", 0, PIN_OPTION_SIZE, memory, "N", "at most this much memory", NULL),
     PIN_FRONT_ROW("cpus", 0, PIN_OPTION_CPUS, cpus, "N", "at most this many processors", NULL),
     PIN_FRONT_ROW("pids", 0, PIN_OPTION_COUNT, pids, "N", "at most this many processes and threads", NULL),
-    {"receipt",    0, PIN_OPTION_TEXT, offsetof(struct call_options, receipt),    "FILE",
-                                                                                               "write what was enforced, signed, into this new file",      NULL},
-    {"audit-sync", 0, PIN_OPTION_FLAG, offsetof(struct call_options, audit_sync), NULL,
-                                                                                               "each audit record is on the disk before the call goes on", NULL},
+    CALL_ROW("receipt", PIN_OPTION_TEXT, receipt, "FILE", "write what was enforced, signed, into this new file"),
+    CALL_ROW("audit-sync", PIN_OPTION_FLAG, audit_sync, NULL, "each audit record is on the disk before the call goes on"),
 };
+/* clang-format on */
 
 struct language {
     const char *program, *flag; /* `program flag RUNNER` */
@@ -64,6 +71,7 @@ static const struct language languages[] = {
 struct call {
     struct pin_tool_request request;
     struct pin_arena arena;
+    struct pin_call_config config;
     struct pin_tool_env env;
     struct pin_front_options front;
     struct pin_one_shot run;
@@ -93,19 +101,6 @@ static bool read_request(struct call *call, const char *name, struct pin_finding
     return pin_tool_request_parse(&call->request, text, size, found);
 }
 
-/* Two that differ can't both be meant. */
-static bool choose_policy(struct call *call, struct pin_findings *found) {
-    const char *given = call->front.policy, *asked = call->request.policy;
-    if (given != NULL && asked != NULL && strcmp(given, asked) != 0) {
-        (void)pin_find(found, PIN_ERROR_REFUSED, "/policy", "leave it out of the request",
-                       "the request asks for the policy '%.60s', and --policy says '%.60s'", asked, given);
-        return false;
-    }
-    if (given == NULL)
-        call->front.policy = asked;
-    return true;
-}
-
 static void put_labels(struct call *call) {
     const char **labels = NULL;
     size_t count = 0;
@@ -120,7 +115,7 @@ static void put_labels(struct call *call) {
 
 static bool put_options(struct call *call, const struct call_options *values, struct pin_findings *found) {
     call->front = values->front;
-    pin_tool_env(&call->request, &call->arena, &call->env);
+    pin_tool_env(&call->request, &call->config.stored, &call->arena, &call->env);
     call->front.env_over = call->env.over;
     call->front.env_over_count = call->env.over_count;
     call->front.env_under = call->env.under;
@@ -130,12 +125,14 @@ static bool put_options(struct call *call, const struct call_options *values, st
     if (call->request.timeout_ns > 0)
         call->front.timeout = (struct pin_number){true, call->request.timeout_ns};
     put_labels(call);
-    return choose_policy(call, found);
+    return pin_call_apply_config(&call->config, &call->request, &call->arena, &call->front, found);
 }
 
 static bool plan_call(struct call *call, const struct call_options *values, struct pin_findings *found) {
     const struct language *language = &languages[call->request.language];
-    if (!put_options(call, values, found))
+    if (!pin_call_configure(&call->config, &call->request, values->organisation, values->configuration,
+                            &call->arena, found) ||
+        !put_options(call, values, found))
         return false;
     call->argv[0] = pin_arena_strdup(&call->arena, language->program);
     call->argv[1] = pin_arena_strdup(&call->arena, language->flag);
@@ -192,13 +189,21 @@ static int print_result(struct call *call) {
 }
 
 static bool print_fingerprint(struct call *call, struct pin_error *err) {
-    const struct pin_tool_shape shape = {.language = languages[call->request.language].program};
+    const struct pin_tool_config *stored = &call->config.stored;
+    const struct pin_tool_shape shape = {
+        .language = languages[call->request.language].program,
+        .organisation = stored->organisation,
+        .configuration = stored->name,
+        .configuration_digest = stored->name != NULL ? stored->digest : NULL,
+        .privileged = call->request.privileged,
+    };
     return pin_tool_fingerprint(call->run.front.bundle, &shape, PIN_TOOL_SCOPE_SANDBOX, call->digest, err);
 }
 
 static int run_planned(struct call *call, const struct call_options *values) {
     struct pin_error err = {0};
-    bool ready = print_fingerprint(call, &err) && draw_key(call, &err);
+    bool ready = print_fingerprint(call, &err) && draw_key(call, &err) &&
+                 pin_call_open_sealed(&call->config, &call->env, &call->run.front.sealed, &err);
     PIN_CLOSE int input = ready ? make_input(call, &err) : -1;
     const struct pin_one_shot_settings settings = {
         .output = PIN_OUTPUT_CAPTURE,
@@ -231,6 +236,7 @@ static int run_call(const struct pin_invocation *invocation) {
     bool ok = read_request(&call, name, &found) && plan_call(&call, values, &found);
     int code = ok ? run_planned(&call, values) : report_refusal(&call, &found, values->audit_sync);
     pin_one_shot_free(&call.run);
+    pin_call_config_free(&call.config);
     pin_tool_request_free(&call.request);
     pin_arena_free(&call.arena);
     return code;

@@ -210,15 +210,33 @@ static bool resolve_request(struct pin_front *front, struct pin_findings *found)
     return front->bundle != NULL;
 }
 
+/* What pinfold has made itself is no wish of the caller's: it needs no grant, and is read-only. */
+static void show_layers(struct pin_policy *policy, const struct pin_front_options *options) {
+    size_t count = policy->filesystem.mount_count;
+    struct pin_mount_rule *mounts =
+        pin_arena_array(&policy->arena, count + options->layer_count + 1, sizeof(*mounts));
+    for (size_t i = 0; i < count; i++)
+        mounts[i] = policy->filesystem.mounts[i];
+    for (size_t i = 0; i < options->layer_count; i++)
+        mounts[count + i] = options->layers[i];
+    policy->filesystem.mounts = mounts;
+    policy->filesystem.mount_count = count + options->layer_count;
+}
+
 /* The policy below the site's ceiling, with the site's floor. */
 static bool load_policy(struct pin_front *front, const struct pin_front_options *options,
                         struct pin_findings *found) {
-    front->ceiling = pin_policy_load(options->policy != NULL ? options->policy : "tool", found);
+    front->ceiling =
+        options->policy_text != NULL
+            ? pin_policy_parse(options->policy, options->policy_text, strlen(options->policy_text), found)
+            : pin_policy_load(options->policy != NULL ? options->policy : "tool", found);
     if (front->ceiling == NULL)
         return false;
     struct pin_policy *site = pin_site_load(options->site, found);
     bool ok = !pin_found_any(found) && pin_site_apply(front->ceiling, site, found);
     pin_policy_free(site);
+    if (ok && options->layer_count > 0)
+        show_layers(front->ceiling, options);
     return ok;
 }
 
@@ -271,6 +289,7 @@ void pin_front_free(struct pin_front *front) {
     pin_bundle_free(front->bundle);
     pin_policy_free(front->effective);
     pin_policy_free(front->ceiling);
+    pin_secrets_free(&front->sealed);
     pin_arena_free(&front->arena);
     pin_close_fd(&front->state_dir);
     pin_close_fd(&front->image_hold);

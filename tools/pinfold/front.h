@@ -16,6 +16,7 @@
 #include "runtime/egress/rules_blob.h"
 #include "runtime/host/host.h"
 #include "runtime/plan/plan.h"
+#include "runtime/secrets/secrets.h"
 #include "tools/pinfold/options.h"
 
 struct pin_front_options { /* the first member of each verb's values */
@@ -27,6 +28,11 @@ struct pin_front_options { /* the first member of each verb's values */
     /* for front doors that aren't a command line: variables over `env`, and below every other */
     const struct pin_pair *env_over, *env_under; /* borrowed; a NULL value takes the name away */
     size_t env_over_count, env_under_count;
+    const char
+        *policy_text; /* the policy itself, with `policy` as its name in errors; NULL: a name or a file */
+    const struct pin_mount_rule
+        *layers; /* of pinfold's own making, shown over the policy's mounts; borrowed */
+    size_t layer_count;
 };
 
 extern const char *const pin_front_frames[], *const pin_front_on_exit[]; /* ended by NULL */
@@ -71,6 +77,7 @@ struct pin_front { /* PIN_FRONT_NONE at first */
     struct pin_request request;
     const char *const *secret_variables; /* "NAME=VARIABLE": where values of secrets are */
     size_t secret_variable_count;
+    struct pin_secrets sealed; /* variables that the caller has opened: they join the run's secrets */
     struct pin_rootfs rootfs;
     int image_hold; /* as long as it is open, the image stays in the store; -1: the host image */
     struct pin_bundle *bundle;

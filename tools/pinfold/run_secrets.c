@@ -17,11 +17,12 @@ static void fill_plan(struct pin_run_secrets *secrets, struct pin_plan *plan) {
 
 bool pin_run_secrets_find(struct pin_run_secrets *secrets, struct pin_front *front, struct pin_error *err) {
     const struct pin_bundle_ext *ext = &front->bundle->ext;
-    if (ext->secret_count == 0)
-        return true;
     if (!pin_secrets_find(&secrets->found, ext->secrets, ext->secret_count, front->secret_variables,
-                          front->secret_variable_count, err))
+                          front->secret_variable_count, err) ||
+        !pin_secrets_join(&secrets->found, &front->sealed, err))
         return false;
+    if (secrets->found.count == 0)
+        return true;
     secrets->mask = pin_mask_new(&secrets->found, err);
     if (secrets->mask == NULL)
         return false;

@@ -1,0 +1,33 @@
+/* configure.h: what a call takes from its stored configuration: the policy, the image, limits, variables and
+ * requirements.
+ *
+ * The command line goes before the request, and the request before the configuration; the policy is above
+ * them all. A privileged tool runs by the configuration's privileged policy, and no other can be named for
+ * it. A call that names neither organisation nor configuration, where nobody has stored one, has an empty
+ * one, and nothing is written. docs/tool.md "Configurations".
+ */
+#pragma once
+
+#include "runtime/tool/config.h"
+#include "runtime/tool/env.h"
+#include "runtime/tool/request.h"
+#include "tools/pinfold/front.h"
+
+struct pin_call_config { /* zeroed at first */
+    struct pin_tool_config stored;
+    struct pin_requirements requirements[PIN_INSTALLER_COUNT]; /* the tool's over the configuration's */
+};
+
+/* Finds the configuration. `organisation` and `name` are the command line's; NULL: not given. */
+bool pin_call_configure(struct pin_call_config *config, const struct pin_tool_request *request,
+                        const char *organisation, const char *name, struct pin_arena *arena,
+                        struct pin_findings *found);
+/* Puts what nobody has said otherwise into the options of the run. */
+bool pin_call_apply_config(const struct pin_call_config *config, const struct pin_tool_request *request,
+                           struct pin_arena *arena, struct pin_front_options *front,
+                           struct pin_findings *found);
+void pin_call_config_free(struct pin_call_config *config);
+
+/* Opens the values of `env->sealed`, by the program that holds the key (pinfold-config). */
+bool pin_call_open_sealed(const struct pin_call_config *config, const struct pin_tool_env *env,
+                          struct pin_secrets *secrets, struct pin_error *err);
