@@ -243,4 +243,4 @@ def test_the_published_schema_names_every_key(root_store):
     for key, content in bad.items():
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({key: content}, schema)
-        assert root_store.refused("config", "update", "all", "--replace", "-", content={key: content})["pointer"], key
+        assert root_store.refused("config", "update", "--replace", "all", "-", content={key: content})["pointer"], key

@@ -39,10 +39,11 @@ static bool read_store(struct pin_tool_config *config, const char *organisation,
     bool implied = organisation == NULL && name == NULL;
     enum pin_config_open how = organisation != NULL && name == NULL ? PIN_CONFIG_WRITE : PIN_CONFIG_READ;
     if (!pin_config_store_open(&store, how, err)) {
-        if (!implied || !is_absent(err))
+        if (!is_absent(err))
             return false;
         pin_error_clear(err);
-        return true;
+        return implied || pin_fail(err, PIN_ERROR_NOT_FOUND, "there is no configuration '%.60s' of '%.60s'",
+                                   name != NULL ? name : PIN_TOOL_DEFAULT_CONFIG, whose);
     }
     bool good = name != NULL ? pin_config_store_get(&store, whose, name, config, err)
                              : read_default(&store, whose, config, err);
