@@ -102,6 +102,22 @@ static bool is_kernel_path(const char *text) {
     return false;
 }
 
+const char *pin_check_host_path(const char *text, bool site) {
+    const char *fault = pin_check_mount_source(text, site);
+    return fault == NULL && strstr(text, "**") != NULL ? "two '*' mean no more than one" : fault;
+}
+
+const char *pin_check_hook(const char *text, bool site) {
+    (void)site;
+    const char *space = strchr(text, ' ');
+    if (strstr(text, "**") != NULL)
+        return "two '*' mean no more than one";
+    if (text[0] != '/' || text[1] == '\0' || text[1] == ' ' || strlen(text) > 1024 || has_control(text) ||
+        (space != NULL && (space[1] == '\0' || strchr(space + 1, ' ') != NULL)))
+        return "a hook is the absolute path of a program, or that, a space and its first argument";
+    return NULL;
+}
+
 const char *pin_check_write_path(const char *text, bool site) {
     (void)site;
     const char *fault = fault_of_path(text);

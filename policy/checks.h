@@ -11,6 +11,8 @@ const char *pin_check_variable_pattern(const char *text, bool site); /* the same
 const char *pin_check_secret(const char *text, bool site);
 const char *pin_check_label(const char *text, bool site);
 const char *pin_check_image(const char *text, bool site);
+const char *pin_check_host_path(const char *text, bool site); /* with `*` */
+const char *pin_check_hook(const char *text, bool site);      /* "/PROGRAM", or "/PROGRAM ARGV0", with `*` */
 const char *pin_check_write_path(const char *text, bool site);
 const char *pin_check_mount_source(const char *text, bool site);
 const char *pin_check_mount_target(const char *text, bool site);

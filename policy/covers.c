@@ -1,5 +1,7 @@
 #include "policy/covers.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -55,6 +57,30 @@ static bool covers_mount(const void *outer, const void *inner) {
            pin_path_beneath(narrow->target, wide->target);
 }
 
+/* A path, and what lies beneath it; plain paths, so that a `*` can't be matched by "..". */
+static bool covers_host_path(const void *outer, const void *inner) {
+    const struct pin_string *wide = outer, *narrow = inner;
+    char below[PATH_MAX + 3];
+    if (strcmp(wide->text, "/") == 0 || pin_glob_covers(wide->text, narrow->text))
+        return true;
+    int size = snprintf(below, sizeof(below), "%s/*", wide->text);
+    return size > 0 && (size_t)size < sizeof(below) && pin_glob_covers(below, narrow->text);
+}
+
+/* "PROGRAM" stands for it with any argument. */
+static bool covers_hook(const void *outer, const void *inner) {
+    const struct pin_string *wide = outer, *narrow = inner;
+    if (strchr(wide->text, ' ') != NULL)
+        return strchr(narrow->text, ' ') != NULL && pin_glob_covers(wide->text, narrow->text);
+    char program[1025];
+    size_t size = strcspn(narrow->text, " ");
+    if (size >= sizeof(program))
+        return false;
+    memcpy(program, narrow->text, size);
+    program[size] = '\0';
+    return pin_glob_covers(wide->text, program);
+}
+
 static bool covers_target(const void *outer, const void *inner) {
     const struct pin_egress_rule *wide = outer, *narrow = inner;
     return wide->protocol == narrow->protocol && pin_egress_covers_target(wide, narrow);
@@ -107,6 +133,10 @@ pin_covers *pin_covers_of(const struct pin_field_row *row) {
     }
     switch ((int)row->field) {
     case PIN_FIELD_WRITE: return covers_path;
+    case PIN_FIELD_ENGINE_ROOTS:
+    case PIN_FIELD_ENGINE_READ:
+    case PIN_FIELD_ENGINE_WRITE: return covers_host_path;
+    case PIN_FIELD_ENGINE_HOOKS: return covers_hook;
     case PIN_FIELD_SYSCALLS_ALLOW: return covers_allowed;
     case PIN_FIELD_SYSCALLS_DENY: return covers_denied;
     case PIN_FIELD_PASS:

@@ -102,6 +102,9 @@ static const struct pin_string any_path[] = {
 static const struct pin_string any_name[] = {
     {"*", PLACE}
 };
+static const struct pin_string any_hook[] = {
+    {"/*", PLACE}
+};
 static const struct pin_mount_rule any_mount = {"/", "/", PIN_ACCESS_WRITE, PLACE};
 static const struct pin_syscall_entry any_call = {.name = "*", .place = PLACE};
 static const struct pin_port_range any_port = {1, UINT16_MAX};
@@ -156,6 +159,11 @@ void pin_policy_set_everything(struct pin_policy *policy) {
     policy->capabilities = (UINT64_C(1) << PIN_CAPABILITY_COUNT) - 1;
     policy->environment.pass = (struct pin_strings){COPY(policy, any_name), 1};
     policy->secrets = (struct pin_strings){COPY(policy, any_name), 1};
+    policy->engine.shares = policy->engine.joins = (1u << PIN_SPACE_COUNT) - 1;
+    policy->engine.roots = policy->engine.read = policy->engine.write =
+        (struct pin_strings){COPY(policy, any_path), 1};
+    policy->engine.hooks = (struct pin_strings){COPY(policy, any_hook), 1};
+    policy->engine.unfiltered = true;
     policy->privileged = policy->tty = true;
     policy->frames = PIN_FRAMES_FD | PIN_FRAMES_STDOUT | PIN_FRAMES_STDOUT_LETTA;
     policy->optional = (1u << PIN_PROTECT_COUNT) - 1;

@@ -117,6 +117,17 @@ static const struct pin_field_row audit_rows[] = {
 };
 static const struct pin_field_object audit = {audit_rows, PIN_COUNT(audit_rows)};
 
+static const struct pin_field_row engine_rows[] = {
+    WORDS("shares", SET32, ENGINE_SHARES, engine.shares, pin_space_words),
+    WORDS("joins", SET32, ENGINE_JOINS, engine.joins, pin_space_words),
+    STRINGS("roots", ENGINE_ROOTS, engine.roots, pin_check_host_path),
+    STRINGS("read", ENGINE_READ, engine.read, pin_check_host_path),
+    STRINGS("write", ENGINE_WRITE, engine.write, pin_check_host_path),
+    STRINGS("hooks", ENGINE_HOOKS, engine.hooks, pin_check_hook),
+    FIELD("unfiltered", FLAG, ENGINE_UNFILTERED, engine.unfiltered, .max = 1),
+};
+static const struct pin_field_object engine = {engine_rows, PIN_COUNT(engine_rows)};
+
 static const struct pin_field_row policy_rows[] = {
     SPECIAL("pinfold", VERSION),
     FIELD("name", NAME, NAME, name, .max = 63),
@@ -132,6 +143,7 @@ static const struct pin_field_row policy_rows[] = {
     OBJECT("environment", environment),
     STRINGS("secrets", SECRETS, secrets, pin_check_secret),
     FIELD("privileged", FLAG, PRIVILEGED, privileged, .max = 1),
+    OBJECT("engine", engine),
     FIELD("tty", FLAG, TTY, tty, .max = 1),
     WORDS("frames", SET32, FRAMES, frames, pin_frames_words),
     OBJECT("audit", audit),
@@ -177,6 +189,13 @@ static const char *const pointers[] = {
     [PIN_FIELD_GROUP] = "/identity/group",
     [PIN_FIELD_IDS] = "/identity/ids",
     [PIN_FIELD_PRIVILEGED] = "/privileged",
+    [PIN_FIELD_ENGINE_SHARES] = "/engine/shares",
+    [PIN_FIELD_ENGINE_JOINS] = "/engine/joins",
+    [PIN_FIELD_ENGINE_UNFILTERED] = "/engine/unfiltered",
+    [PIN_FIELD_ENGINE_ROOTS] = "/engine/roots",
+    [PIN_FIELD_ENGINE_READ] = "/engine/read",
+    [PIN_FIELD_ENGINE_WRITE] = "/engine/write",
+    [PIN_FIELD_ENGINE_HOOKS] = "/engine/hooks",
     [PIN_FIELD_TTY] = "/tty",
     [PIN_FIELD_IMAGES] = "/images",
     [PIN_FIELD_WRITE] = "/filesystem/write",

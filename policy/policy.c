@@ -58,6 +58,12 @@ _Static_assert(PIN_FRAMES_FD == 1u << 0 && PIN_FRAMES_STDOUT == 1u << 1 && PIN_F
                "the word's index is the bit");
 
 const char *const pin_baseline_words[] = {"strict", "tool", "build", "oci"};
+const char *const pin_space_words[] = {
+    [PIN_SPACE_USER] = "user", [PIN_SPACE_PID] = "pid", [PIN_SPACE_NETWORK] = "network",
+    [PIN_SPACE_IPC] = "ipc",   [PIN_SPACE_UTS] = "uts", [PIN_SPACE_CGROUP] = "cgroup",
+};
+_Static_assert(PIN_COUNT(pin_space_words) == PIN_SPACE_COUNT, "every namespace has a word");
+
 const char *const pin_record_words[] = {"lifecycle", "egress", "syscalls"};
 const char *const pin_op_words[] = {
     [PIN_FILTER_EQ] = "eq", [PIN_FILTER_MASKED_EQ] = "masked_eq",

@@ -36,6 +36,15 @@ enum pin_accept {                                 /* a set: what passes where TL
                   PIN_ACCEPT_ENCRYPTED_HELLO = 2, /* one inside; the outer name is compared all the same */
                   PIN_ACCEPT_PLAIN_TEXT = 4,      /* what isn't TLS */
 };
+enum pin_space { /* namespaces of an engine's container that need not be its own. A set */
+                 PIN_SPACE_USER,
+                 PIN_SPACE_PID,
+                 PIN_SPACE_NETWORK,
+                 PIN_SPACE_IPC,
+                 PIN_SPACE_UTS,
+                 PIN_SPACE_CGROUP,
+                 PIN_SPACE_COUNT
+};
 enum pin_frames { /* a set: where result frames may be read */
                   PIN_FRAMES_NONE = 0,
                   PIN_FRAMES_FD = 1,           /* the descriptor PINFOLD_FRAME_FD */
@@ -183,6 +192,9 @@ enum pin_field {
     PIN_FIELD_GROUP,
     PIN_FIELD_IDS,
     PIN_FIELD_PRIVILEGED,
+    PIN_FIELD_ENGINE_SHARES,
+    PIN_FIELD_ENGINE_JOINS,
+    PIN_FIELD_ENGINE_UNFILTERED,
     PIN_FIELD_TTY,
     /* lists: the place is the last statement about the list; its items have places of their own */
     PIN_FIELD_IMAGES,
@@ -198,6 +210,10 @@ enum pin_field {
     PIN_FIELD_SET,
     PIN_FIELD_REFUSE,
     PIN_FIELD_SECRETS,
+    PIN_FIELD_ENGINE_ROOTS,
+    PIN_FIELD_ENGINE_READ,
+    PIN_FIELD_ENGINE_WRITE,
+    PIN_FIELD_ENGINE_HOOKS,
     PIN_FIELD_RECORD,
     PIN_FIELD_REQUIRE_LABELS,
     PIN_FIELD_OPTIONAL,
@@ -265,6 +281,13 @@ struct pin_policy {
     } environment;
     struct pin_strings secrets;
     bool privileged;
+    struct {                            /* beneath pinfold-oci */
+        uint32_t shares, joins;         /* sets of 1u << enum pin_space: the host's; others', by path */
+        struct pin_strings roots;       /* host paths, with `*`, below which a container's root may lie */
+        struct pin_strings read, write; /* host paths below which a bundle may bind, with `*` */
+        struct pin_strings hooks;       /* "PROGRAM" or "PROGRAM ARGV0", globs: what may be run on the host */
+        bool unfiltered; /* a bundle without a filter of its own is taken, and has the policy's */
+    } engine;
     bool tty;        /* a terminal may be asked for */
     uint32_t frames; /* set of enum pin_frames that a request may ask for */
     struct {

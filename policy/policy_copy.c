@@ -124,6 +124,10 @@ struct pin_policy *pin_policy_copy(const struct pin_policy *policy) {
     copy_strings(&copy, &to->environment.refuse);
     copy_variables(&copy);
     copy_strings(&copy, &to->secrets);
+    copy_strings(&copy, &to->engine.roots);
+    copy_strings(&copy, &to->engine.read);
+    copy_strings(&copy, &to->engine.write);
+    copy_strings(&copy, &to->engine.hooks);
     copy_strings(&copy, &to->audit.record);
     copy_strings(&copy, &to->audit.require_labels);
     return to;

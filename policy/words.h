@@ -23,5 +23,6 @@ extern const char *const pin_protection_words[PIN_PROTECT_COUNT];
 extern const char *const pin_frames_words[PIN_FRAMES_WORDS]; /* the index is the bit of enum pin_frames */
 extern const char *const pin_baseline_words[PIN_BASELINE_WORDS];
 extern const char *const pin_record_words[PIN_RECORD_WORDS];
+extern const char *const pin_space_words[PIN_SPACE_COUNT];
 extern const char *const pin_op_words[PIN_FILTER_OP_COUNT];
 extern const char *const pin_capability_words[PIN_CAPABILITY_COUNT];

@@ -23,6 +23,10 @@ static const struct list_row rows[] = {
     {PIN_FIELD_PASS,           false, "the host's variable %s"         },
     {PIN_FIELD_REFUSE,         true,  "variables that match %s"        },
     {PIN_FIELD_SECRETS,        false, "the secret %s"                  },
+    {PIN_FIELD_ENGINE_ROOTS,   false, "roots of containers below %s"   },
+    {PIN_FIELD_ENGINE_READ,    false, "a container reads below %s"     },
+    {PIN_FIELD_ENGINE_WRITE,   false, "a container writes below %s"    },
+    {PIN_FIELD_ENGINE_HOOKS,   false, "the hook %s"                    },
     {PIN_FIELD_RECORD,         true,  "runs that don't record %s"      },
     {PIN_FIELD_REQUIRE_LABELS, true,  "runs without the label %s"      },
 };

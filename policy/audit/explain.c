@@ -11,6 +11,7 @@
 #include "policy/audit/paths.h"
 #include "policy/audit/why_parts.h"
 #include "policy/policy_write.h"
+#include "policy/words.h"
 
 static const char *const tone_names[] = {
     [PIN_EXPLAIN_CAN] = "can",
@@ -239,6 +240,28 @@ static void say_calls(const struct writer *writer) {
 
 /* --- identity --- */
 
+/* What a bundle that an engine brings may have beside the rest. */
+static void say_engine(const struct writer *writer) {
+    const struct pin_policy *policy = writer->policy;
+    for (unsigned i = 0; i < PIN_SPACE_COUNT; i++)
+        if ((policy->engine.shares >> i & 1) != 0)
+            say(writer, PIN_EXPLAIN_IDENTITY, PIN_EXPLAIN_CAN, at(writer, PIN_FIELD_ENGINE_SHARES),
+                "Beneath an engine it may be in the host's %s namespace.", pin_space_words[i]);
+    for (size_t i = 0; i < policy->engine.write.count; i++)
+        say(writer, PIN_EXPLAIN_FILES, PIN_EXPLAIN_CAN, &policy->engine.write.items[i].place,
+            "Beneath an engine it may write to the host below %s.", policy->engine.write.items[i].text);
+    for (size_t i = 0; i < policy->engine.read.count; i++)
+        say(writer, PIN_EXPLAIN_FILES, PIN_EXPLAIN_CAN, &policy->engine.read.items[i].place,
+            "Beneath an engine it may read what lies on the host below %s.",
+            policy->engine.read.items[i].text);
+    for (size_t i = 0; i < policy->engine.hooks.count; i++)
+        say(writer, PIN_EXPLAIN_IDENTITY, PIN_EXPLAIN_CAN, &policy->engine.hooks.items[i].place,
+            "An engine may have %s run on the host.", policy->engine.hooks.items[i].text);
+    if (policy->engine.unfiltered)
+        say(writer, PIN_EXPLAIN_CALLS, PIN_EXPLAIN_CAN, at(writer, PIN_FIELD_ENGINE_UNFILTERED),
+            "A bundle without a filter of its own is taken; this policy's holds for it.");
+}
+
 static void say_identity(const struct writer *writer) {
     const struct pin_policy *policy = writer->policy;
     say(writer, PIN_EXPLAIN_IDENTITY, PIN_EXPLAIN_CAN, at(writer, PIN_FIELD_USER),
@@ -259,6 +282,7 @@ static void say_identity(const struct writer *writer) {
     if (policy->privileged)
         say(writer, PIN_EXPLAIN_IDENTITY, PIN_EXPLAIN_CAN, at(writer, PIN_FIELD_PRIVILEGED),
             "A bundle may ask for a privileged sandbox, which has hardly any walls.");
+    say_engine(writer);
     for (unsigned i = 0; i < PIN_PROTECT_COUNT; i++)
         if ((policy->optional >> i & 1) != 0)
             say(writer, PIN_EXPLAIN_IDENTITY, PIN_EXPLAIN_CAN, at(writer, PIN_FIELD_OPTIONAL),

@@ -232,6 +232,8 @@ struct pin_bundle {
     struct pin_bundle_resources resources;
     const char *rootfs_propagation, *mount_label;
     struct pin_filter seccomp;
+    struct pin_filter
+        ceiling_filter; /* of the policy above an engine's bundle: both hold; never written out */
     const char **masked_paths, **readonly_paths;
     size_t masked_path_count, readonly_path_count;
     struct pin_pair *sysctls;

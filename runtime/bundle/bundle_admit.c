@@ -15,7 +15,7 @@
 #include "runtime/bundle/resolve_mounts.h"
 
 /* A bind's source may be relative to the bundle: config.md "Mounts". */
-static void make_sources_absolute(struct pin_bundle *bundle) {
+void pin_bundle_make_sources_absolute(struct pin_bundle *bundle) {
     for (size_t i = 0; i < bundle->mount_count; i++) {
         struct pin_bundle_mount *mount = &bundle->mounts[i];
         if (bundle->directory != NULL && mount->source != NULL && mount->source[0] != '/' &&
@@ -245,7 +245,7 @@ static bool fill(struct pin_bundle *bundle, const struct pin_policy *effective,
 bool pin_bundle_admit(struct pin_bundle *bundle, const struct pin_policy *ceiling,
                       const struct pin_request *request, struct pin_findings *found) {
     size_t before = found->count + found->dropped;
-    make_sources_absolute(bundle);
+    pin_bundle_make_sources_absolute(bundle);
     merge_labels(bundle, request);
     override_process(bundle, request);
     struct pin_request asked = *request;

@@ -32,7 +32,7 @@ static uint32_t millicpus_of(const struct pin_bundle_resources *resources) {
     return millicpus > UINT32_MAX ? UINT32_MAX : (uint32_t)millicpus;
 }
 
-static void state_resources(struct pin_policy *asked, const struct pin_bundle *bundle) {
+void pin_bundle_state_resources(struct pin_policy *asked, const struct pin_bundle *bundle) {
     const struct pin_bundle_resources *resources = &bundle->resources;
     if (resources->has_memory && resources->memory != 0)
         asked->resources.memory_bytes = limit_of(resources->memory);
@@ -212,7 +212,7 @@ static void state_grants(struct pin_policy *asked, const struct pin_bundle *bund
 struct pin_policy *pin_bundle_as_policy(const struct pin_bundle *bundle, const struct pin_policy *ceiling,
                                         const struct pin_rootfs *host) {
     struct pin_policy *asked = pin_policy_copy(ceiling);
-    state_resources(asked, bundle);
+    pin_bundle_state_resources(asked, bundle);
     state_limits(asked, &bundle->ext);
     state_filesystem(asked, bundle, host);
     state_identity(asked, bundle);

@@ -16,6 +16,12 @@
 struct pin_policy *pin_bundle_as_policy(const struct pin_bundle *bundle, const struct pin_policy *ceiling,
                                         const struct pin_rootfs *host);
 
+/* The part of it that speaks of memory, processors, processes and limits. */
+void pin_bundle_state_resources(struct pin_policy *asked, const struct pin_bundle *bundle);
+
+/* A bind whose source is relative is below the bundle. */
+void pin_bundle_make_sources_absolute(struct pin_bundle *bundle);
+
 /* Judges a bundle that was read from a directory, lets the request have its say (command, environment,
  * labels, workspace, limits: all below the ceiling), and fills in what is open. False with findings; the
  * bundle is then of no use. */

@@ -130,31 +130,52 @@ static bool is_usual_rule(const struct pin_bundle_device_rule *rule) {
            (rule->major == 136 || (rule->major == 5 && rule->minor >= 1 && rule->minor <= 2));
 }
 
+/* containerd's list has it for every container; what it makes lies in a network of the container's. */
+static bool is_tun_rule(const struct pin_bundle_device_rule *rule) {
+    return rule->type == 'c' && rule->major == 10 && rule->minor == 200;
+}
+
 static void check_devices(const struct pin_bundle *bundle, struct pin_findings *found) {
     for (size_t i = 0; i < bundle->device_count; i++)
         if (!is_usual(&bundle->devices[i]))
             REFUSE(found, "/linux/devices", "null, zero, full, random, urandom and tty are there anyway",
                    "wants the device '%.80s'", bundle->devices[i].path);
     for (size_t i = 0; i < bundle->resources.device_count; i++)
-        if (!is_usual_rule(&bundle->resources.devices[i]))
+        if (!is_usual_rule(&bundle->resources.devices[i]) && !is_tun_rule(&bundle->resources.devices[i]))
             REFUSE(found, "/linux/resources/devices", "leave the rule out",
                    "rule %zu allows devices beyond the usual ones", i);
 }
 
-static void check_cgroup(const struct pin_bundle *bundle, struct pin_findings *found) {
+static void check_cgroup_limits(const struct pin_bundle *bundle, struct pin_findings *found) {
     const struct pin_bundle_resources *resources = &bundle->resources;
-    if (is_set(bundle->cgroups_path))
-        REFUSE(found, "/linux/cgroupsPath", "leave it out: each sandbox gets a cgroup of its own",
-               "chooses its place among the host's cgroups");
     if (resources->disable_oom_killer)
         REFUSE(found, "/linux/resources/memory/disableOOMKiller", "leave it out",
                "would hang at its memory limit");
     if (resources->has_rt_runtime || resources->has_rt_period)
         REFUSE(found, "/linux/resources/cpu", "leave out realtimeRuntime and realtimePeriod",
                "asks to run before the host's processes");
-    if (resources->unified_count > 0)
+}
+
+static void check_cgroup(const struct pin_bundle *bundle, struct pin_findings *found) {
+    if (is_set(bundle->cgroups_path))
+        REFUSE(found, "/linux/cgroupsPath", "leave it out: each sandbox gets a cgroup of its own",
+               "chooses its place among the host's cgroups");
+    check_cgroup_limits(bundle, found);
+}
+
+static void check_unified(const struct pin_bundle *bundle, struct pin_findings *found) {
+    if (bundle->resources.unified_count > 0)
         UNSUPPORTED(found, "/linux/resources/unified", "use the named fields",
                     "raw cgroup files are not offered here");
+}
+
+/* Files by which a container is held shorter, never its neighbours. */
+static void check_own_unified(const struct pin_bundle *bundle, struct pin_findings *found) {
+    static const char *const own[] = {"memory.high", "memory.oom.group", "memory.swap.high"};
+    for (size_t i = 0; i < bundle->resources.unified_count; i++)
+        if (!is_one_of(own, PIN_COUNT(own), bundle->resources.unified[i].key))
+            REFUSE(found, "/linux/resources/unified", "leave it out", "'%.64s' takes from what others get",
+                   bundle->resources.unified[i].key);
 }
 
 /* Settings that belong to a namespace of the sandbox. Everything else is the host's. */
@@ -212,13 +233,14 @@ static void check_masks(const struct pin_bundle *bundle, struct pin_findings *fo
             REFUSE(found, "/linux/readonlyPaths", "add it to the list", "leaves '%s' writable", read_only[i]);
 }
 
-static void check_kernel(const struct pin_bundle *bundle, struct pin_findings *found) {
-    static const char *const private[] = {"private", "rprivate"};
-    if (is_set(bundle->rootfs_propagation) &&
-        !is_one_of(private, PIN_COUNT(private), bundle->rootfs_propagation))
+static void check_propagation(const struct pin_bundle *bundle, bool inwards, struct pin_findings *found) {
+    static const char *const kept[] = {"private", "rprivate", "slave", "rslave", "unbindable", "runbindable"};
+    const char *asked = bundle->rootfs_propagation;
+    if (is_set(asked) && !is_one_of(kept, inwards ? PIN_COUNT(kept) : 2, asked))
         REFUSE(found, "/linux/rootfsPropagation", "write private", "mounts would travel to or from the host");
-    if (is_set(bundle->personality_domain) && strcmp(bundle->personality_domain, "LINUX") != 0)
-        REFUSE(found, "/linux/personality", "leave it out", "asks for another architecture's system calls");
+}
+
+static void check_notify(const struct pin_bundle *bundle, struct pin_findings *found) {
     for (size_t i = 0; i < bundle->seccomp.rule_count; i++) {
         if (bundle->seccomp.rules[i].action != PIN_FILTER_NOTIFY)
             continue;
@@ -226,6 +248,22 @@ static void check_kernel(const struct pin_bundle *bundle, struct pin_findings *f
                     "system calls are not handed to another process here");
         break;
     }
+}
+
+static void check_kernel(const struct pin_bundle *bundle, struct pin_findings *found) {
+    check_propagation(bundle, false, found);
+    check_notify(bundle, found);
+}
+
+/* Engines let mounts of the host appear inside; none of the container's may leave. */
+static void check_travel(const struct pin_bundle *bundle, struct pin_findings *found) {
+    check_propagation(bundle, true, found);
+    check_notify(bundle, found);
+}
+
+static void check_personality(const struct pin_bundle *bundle, struct pin_findings *found) {
+    if (is_set(bundle->personality_domain) && strcmp(bundle->personality_domain, "LINUX") != 0)
+        REFUSE(found, "/linux/personality", "leave it out", "asks for another architecture's system calls");
 }
 
 static void check_root(const struct pin_bundle *bundle, struct pin_findings *found) {
@@ -241,12 +279,29 @@ static void check_root(const struct pin_bundle *bundle, struct pin_findings *fou
         REFUSE(found, "/pinfold/layers", "give the image by its name", "brings host directories as its root");
 }
 
+typedef void check(const struct pin_bundle *bundle, struct pin_findings *found);
+
+static void check_all(check *const *checks, size_t count, const struct pin_bundle *bundle,
+                      struct pin_findings *found) {
+    for (size_t i = 0; i < count; i++)
+        checks[i](bundle, found);
+}
+
 void pin_bundle_check_wall(const struct pin_bundle *bundle, struct pin_findings *found) {
-    static void (*const checks[])(const struct pin_bundle *, struct pin_findings *) = {
+    static check *const checks[] = {
         check_root,       check_namespaces, check_id_maps, check_process, check_labels,
         check_scheduling, check_rlimits,    check_hooks,   check_devices, check_cgroup,
-        check_sysctls,    check_masks,      check_kernel,
+        check_unified,    check_sysctls,    check_masks,   check_kernel,  check_personality,
     };
-    for (size_t i = 0; i < PIN_COUNT(checks); i++)
-        checks[i](bundle, found);
+    check_all(checks, PIN_COUNT(checks), bundle, found);
+}
+
+void pin_bundle_check_engine_wall(const struct pin_bundle *bundle, bool privileged,
+                                  struct pin_findings *found) {
+    static check *const checks[] = {check_scheduling,  check_rlimits, check_cgroup_limits,
+                                    check_own_unified, check_sysctls, check_travel};
+    static check *const held[] = {check_devices, check_masks};
+    check_all(checks, PIN_COUNT(checks), bundle, found);
+    if (!privileged)
+        check_all(held, PIN_COUNT(held), bundle, found);
 }

@@ -11,6 +11,11 @@
 
 void pin_bundle_check_wall(const struct pin_bundle *bundle, struct pin_findings *found);
 
+/* Those of them that hold for an engine's bundle, too. A privileged one may have devices, and see what others
+ * mask. */
+void pin_bundle_check_engine_wall(const struct pin_bundle *bundle, bool privileged,
+                                  struct pin_findings *found);
+
 /* The same for what is mounted, and where. */
 void pin_bundle_check_mounts(const struct pin_bundle *bundle, struct pin_findings *found);
 

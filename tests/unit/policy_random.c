@@ -184,6 +184,21 @@ static void record(struct text *text) {
     add(text, "\"%s\"", PICK(text->random, pool));
 }
 
+static void space(struct text *text) {
+    static const char *const pool[] = {"user", "pid", "network", "cgroup"};
+    add(text, "\"%s\"", PICK(text->random, pool));
+}
+
+static void host_path(struct text *text) {
+    static const char *const pool[] = {"/srv", "/srv/a", "/srv/*", "/srv/*/x", "/var", "/srv/a/x/y"};
+    add(text, "\"%s\"", PICK(text->random, pool));
+}
+
+static void hook(struct text *text) {
+    static const char *const pool[] = {"/usr/bin/a", "/usr/bin/a one", "/usr/bin/*", "/usr/bin/a *"};
+    add(text, "\"%s\"", PICK(text->random, pool));
+}
+
 static void frame(struct text *text) {
     static const char *const pool[] = {"fd", "stdout", "stdout-letta"};
     add(text, "\"%s\"", PICK(text->random, pool));
@@ -276,6 +291,15 @@ static void add_rest(struct text *text) {
     add(text, "}");
     add_list(text, "secrets", secret);
     FIELD(text, "privileged", flags);
+    open_object(text, "engine");
+    add_list(text, "shares", space);
+    add_list(text, "joins", space);
+    add_list(text, "roots", host_path);
+    add_list(text, "read", host_path);
+    add_list(text, "write", host_path);
+    add_list(text, "hooks", hook);
+    FIELD(text, "unfiltered", flags);
+    add(text, "}");
     FIELD(text, "tty", flags);
     add_list(text, "frames", frame);
     open_object(text, "audit");

@@ -151,7 +151,7 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
         yield from good(pointer, list(known))
         yield from bad(pointer, ["", known[0].upper(), known[0] + " ", known[0][:-1], known[0] + "\n", "x", 0, None, True,
                                  [known[0]], {}])
-    for pointer in ("/privileged", "/tty"):
+    for pointer in ("/privileged", "/tty", "/engine/unfiltered"):
         yield from good(pointer, [True, False])
         yield from bad(pointer, [0, 1, "true", "", None, [], {}])
 
@@ -160,6 +160,8 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
         "/frames": ("fd", "stdout", "stdout-letta"),
         "/optional": ("memory", "swap", "cpus", "pids", "landlock"),
         "/audit/record": ("lifecycle", "egress", "syscalls"),
+        "/engine/shares": ("user", "pid", "network", "ipc", "uts", "cgroup"),
+        "/engine/joins": ("user", "pid", "network", "ipc", "uts", "cgroup"),
     }
     for pointer, known in sets.items():
         yield from good(pointer, [[], list(known), [known[0], known[0]], {"add": [known[0]]}, {"add": [], "remove": []}])
@@ -179,6 +181,11 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
         "/filesystem/write": ([*PATHS_GOOD, "/", "/dev/shm", "/dev/shm/x", "/process", "/devel", "/system"],
                               [p for p in PATHS_BAD if isinstance(p, str)]
                               + ["/proc", "/proc/self", "/sys", "/sys/fs/cgroup", "/dev", "/dev/null", "/dev/shmx"]),
+        "/engine/hooks": (["/usr/bin/x", "/usr/bin/x arg", "/opt/*", "/a *"],
+                          ["", "/", "x", "/ x", "/a  b", "/a b c", "/a ", "/a\n", "/**", "/a\x00"]),
+        **{f"/engine/{key}": ([*PATHS_GOOD, "/srv/*", "/home/*/x"],
+                              [p for p in PATHS_BAD if isinstance(p, str)] + ["/", "/proc", "/proc/1", "/a/**"])
+           for key in ("roots", "read", "write")},
     }
     for pointer, (right, wrong) in names.items():
         yield from good(pointer, [[item] for item in right] + [[], right, {"add": right}])

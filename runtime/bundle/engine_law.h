@@ -1,0 +1,30 @@
+/* engine_law.h: a bundle that an engine brings meets the operator's policy.
+ *
+ * What the bundle asks for is stated as a policy (pin_bundle_as_policy(), and here what only engines ask for:
+ * namespaces that aren't its own, binds, its root's place, hooks, no filter) and compared by the one order
+ * over policies; what no policy has a word for is judged by bundle_wall.h. All offending fields are found at
+ * once. A bundle that is admitted has the policy's limits where it had none, more masks, the policy's filter
+ * beside its own, and its egress. Pure. Source: docs/engines.md "The ceiling".
+ */
+#pragma once
+
+#include "base/findings.h"
+#include "policy/policy.h"
+#include "runtime/bundle/bundle.h"
+
+struct pin_engine_caller {
+    bool on_host;    /* the ids of its id maps are the host's: it is in no user namespace of its own */
+    bool has_broker; /* it can start the broker */
+};
+
+/* Hooks must be named by the file that will be run (pin_oci resolves their links first). False with findings;
+ * the bundle is then of no use. */
+bool pin_bundle_admit_engine(struct pin_bundle *bundle, const struct pin_policy *ceiling,
+                             const struct pin_engine_caller *caller, struct pin_findings *found);
+
+/* The same for new limits of a container that runs: of the bundle, only its resources count. */
+bool pin_bundle_admit_update(const struct pin_bundle *bundle, const struct pin_policy *ceiling,
+                             struct pin_findings *found);
+
+/* Findings for what the policy grants within limits that nobody keeps beneath an engine. */
+void pin_policy_check_engine(const struct pin_policy *policy, struct pin_findings *found);
