@@ -50,9 +50,13 @@ static int seal_init(struct pin_error *err) {
     return pin_steal_fd(&fd);
 }
 
-struct pin_shared_program {
+struct shared_program {
     struct pin_program program;
     struct sock_filter code[PIN_PROGRAM_MAX];
+};
+
+struct pin_shared_programs {
+    struct shared_program own, ceiling; /* the bundle's, and that of the policy above it */
 };
 
 /* From within the namespaces of others, where the container shares some. */
@@ -180,15 +184,12 @@ static bool is_made_first(const struct pin_build_input *input) {
     return input->engine != NULL || input->cgroups->kind == PIN_CGROUP_V2;
 }
 
-/* The program lies in memory that the child shares: it is made while the child assembles the root. */
-static bool fill_filter(const struct pin_plan *plan, struct pin_shared_program *shared,
-                        struct pin_error *err) {
-    if (!plan->bundle->seccomp.present)
-        return true;
+static bool fill_program(const struct pin_filter *filter, int cache, struct shared_program *shared,
+                         struct pin_error *err) {
     struct pin_program program = {0};
-    struct pin_error uncached = {0}; /* without a cache the filter is compiled anew, and as safe */
-    PIN_CLOSE int cache = pin_cache_open(&uncached);
-    if (!pin_program_get(&plan->bundle->seccomp, cache, &program, err))
+    if (!filter->present)
+        return true;
+    if (!pin_program_get(filter, cache, &program, err))
         return pin_wrap(err, "make the system call filter");
     shared->program = program;
     shared->program.code = shared->code;
@@ -197,17 +198,29 @@ static bool fill_filter(const struct pin_plan *plan, struct pin_shared_program *
     return true;
 }
 
+/* The programs lie in memory that the child shares: they are made while the child assembles the root. */
+static bool fill_filters(const struct pin_plan *plan, struct pin_shared_programs *shared,
+                         struct pin_error *err) {
+    const struct pin_bundle *bundle = plan->bundle;
+    if (!bundle->seccomp.present && !bundle->ceiling_filter.present)
+        return true;
+    struct pin_error uncached = {0}; /* without a cache the filter is compiled anew, and as safe */
+    PIN_CLOSE int cache = pin_cache_open(&uncached);
+    return fill_program(&bundle->seccomp, cache, &shared->own, err) &&
+           fill_program(&bundle->ceiling_filter, cache, &shared->ceiling, err);
+}
+
 /* What the child needs for its last steps: limits to enter, the filter, and init. */
-static bool equip_child(const struct pin_build_input *input, struct pin_shared_program *shared,
+static bool equip_child(const struct pin_build_input *input, struct pin_shared_programs *shared,
                         struct pin_sandbox *sandbox, struct pin_error *err) {
     int fds[1 + PIN_CGROUP_HIERARCHIES];
     if (!is_made_first(input) && !make_group(input, sandbox, err))
         return false;
     if (input->engine != NULL) /* it has entered its groups already, and has no init of ours */
-        return fill_filter(input->plan, shared, err) &&
+        return fill_filters(input->plan, shared, err) &&
                pin_channel_sync(sandbox->control, PIN_SYNC_EQUIPPED, NULL, 0, err);
     PIN_CLOSE int init = seal_init(err);
-    if (init < 0 || !fill_filter(input->plan, shared, err))
+    if (init < 0 || !fill_filters(input->plan, shared, err))
         return false;
     fds[0] = init;
     int count = pin_cgroup_entrances(sandbox->cgroup, fds + 1, err);
@@ -257,7 +270,7 @@ bool pin_sandbox_keep(struct pin_sandbox *sandbox, struct pin_error *err) {
 }
 
 static bool guide_child(const struct pin_build_input *input, uint32_t range,
-                        struct pin_shared_program *shared, struct pin_sandbox *sandbox,
+                        struct pin_shared_programs *shared, struct pin_sandbox *sandbox,
                         struct pin_error *err) {
     return set_oom_score(input->plan, sandbox->init, err) &&
            pin_idmap_write(input->plan, range, sandbox->init, err) &&
@@ -281,16 +294,18 @@ static void prefer_childs_failure(int control, struct pin_error *err) {
 }
 
 static bool start(const struct pin_build_input *input, struct pin_host_sources *sources,
-                  struct pin_shared_program *shared, struct pin_sandbox *sandbox, struct pin_error *err) {
+                  struct pin_shared_programs *shared, struct pin_sandbox *sandbox, struct pin_error *err) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return pin_fail_errno(err, "make the control socket");
     sandbox->control = ends[0];
     PIN_CLOSE int theirs = ends[1];
     struct pin_engine_groups groups = {0};
+    const struct pin_bundle *bundle = input->plan->bundle;
     struct pin_inside inside = {.plan = input->plan,
                                 .sources = sources,
-                                .filter = input->plan->bundle->seccomp.present ? &shared->program : NULL,
+                                .filter = bundle->seccomp.present ? &shared->own.program : NULL,
+                                .ceiling = bundle->ceiling_filter.present ? &shared->ceiling.program : NULL,
                                 .control = theirs,
                                 .engine = input->engine,
                                 .groups = &groups};
@@ -310,7 +325,7 @@ bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox,
     *sandbox = PIN_SANDBOX_NONE;
     uint32_t range = input->slot != NULL ? pin_slot_id_base(input->slot->number) : 0;
     struct pin_host_sources sources;
-    struct pin_shared_program *shared =
+    struct pin_shared_programs *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return pin_fail_errno(err, "map the filter");

@@ -68,7 +68,8 @@ static uint64_t permitted(void) {
 }
 
 static bool keeps_admin(const struct pin_plan *plan) {
-    return plan->engine.direct && !plan->no_new_privileges && plan->bundle->seccomp.present;
+    bool filtered = plan->bundle->seccomp.present || plan->bundle->ceiling_filter.present;
+    return plan->engine.direct && !plan->no_new_privileges && filtered;
 }
 
 bool pin_credentials_finish(const struct pin_plan *plan, struct pin_error *err) {

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "runtime/build/cgroup/cgroup.h"
+#include "runtime/build/seccomp/load.h"
 #include "runtime/plan/plan.h"
 
 struct pin_engine_build {
@@ -22,6 +23,8 @@ struct pin_engine_build {
     uint64_t joins;                 /* CLONE_NEW* that aren't the caller's own */
     int start;                      /* a listening socket on which the start is told; -1: goes on at once */
     int console;                    /* a connected socket that takes the terminal's master; -1: none */
+    int listener;                   /* a connected socket that takes the filter's listener; -1: it has none */
+    const char *told;               /* shared memory: what is said with the listener */
     const char *state;              /* shared memory: the state for hooks inside; NULL: there are none */
     /* What the maker does when the namespaces are there and the old root still is: the hooks outside. NULL:
      * nothing. */
@@ -52,8 +55,15 @@ bool pin_engine_set_system(const struct pin_plan *plan, struct pin_error *err);
 bool pin_engine_open_terminal(const struct pin_plan *plan, int console, struct pin_error *err);
 bool pin_engine_set_scheduling(const struct pin_plan *plan, struct pin_error *err);
 
-/* Leaves 0 to 2 and the kept descriptors; *control and *start move behind those, all others are closed. */
-bool pin_engine_close_unlisted(const struct pin_plan *plan, int *control, int *start, struct pin_error *err);
+/* Leaves 0 to 2 and the kept descriptors; *control, *start and *listener move behind those, all others are
+ * closed. */
+bool pin_engine_close_unlisted(const struct pin_plan *plan, int *control, int *start, int *listener,
+                               struct pin_error *err);
+
+/* Loads a filter whose notifications somebody else answers, and sends its listener to `socket` with `told`.
+ */
+bool pin_engine_load_notify(const struct pin_program *program, int socket, const char *told,
+                            struct pin_error *err);
 
 /* Enters the working directory, completes the environment, and finds the program as its user would. */
 bool pin_engine_find_program(const struct pin_plan *plan, char program[PATH_MAX], struct pin_error *err);

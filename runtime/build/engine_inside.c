@@ -149,19 +149,21 @@ bool pin_engine_set_scheduling(const struct pin_plan *plan, struct pin_error *er
     return true;
 }
 
-bool pin_engine_close_unlisted(const struct pin_plan *plan, int *control, int *start, struct pin_error *err) {
+bool pin_engine_close_unlisted(const struct pin_plan *plan, int *control, int *start, int *listener,
+                               struct pin_error *err) {
+    enum { MOVED = 3 };
     int first = 3 + (int)plan->engine.kept_descriptors;
     for (int fd = 3; fd < first; fd++)
         if (fcntl(fd, F_SETFD, 0) != 0)
             return pin_fail_errno(err, "keep descriptor %d", fd);
-    int *moved[] = {control, start};
-    for (int i = 0; i < 2; i++) {
-        int high = *moved[i] < 0 ? -1 : fcntl(*moved[i], F_DUPFD_CLOEXEC, first + 2);
+    int *moved[MOVED] = {control, start, listener};
+    for (int i = 0; i < MOVED; i++) {
+        int high = *moved[i] < 0 ? -1 : fcntl(*moved[i], F_DUPFD_CLOEXEC, first + MOVED);
         if (*moved[i] >= 0 && high < 0)
             return pin_fail_errno(err, "move a descriptor");
         *moved[i] = high;
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < MOVED; i++) {
         if (*moved[i] >= 0 && dup3(*moved[i], first + i, O_CLOEXEC) != first + i)
             return pin_fail_errno(err, "move a descriptor");
         if (*moved[i] < 0)
@@ -169,7 +171,7 @@ bool pin_engine_close_unlisted(const struct pin_plan *plan, int *control, int *s
         else
             *moved[i] = first + i;
     }
-    if (syscall(SYS_close_range, first + 2, ~0u, 0) != 0)
+    if (syscall(SYS_close_range, first + MOVED, ~0u, 0) != 0)
         return pin_fail_errno(err, "close the descriptors");
     return true;
 }

@@ -2,10 +2,12 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,6 +57,25 @@ bool pin_engine_needs_helper(const struct pin_plan *plan, const struct pin_engin
     return needed;
 }
 
+/* Asked of what will be joined, not of its name; ours is the engine's, that of process 1 the host's. */
+static bool is_hosts(int fd, enum pin_namespace ns) {
+    static const char *const files[PIN_NS_COUNT] = {
+        [PIN_NS_USER] = "user", [PIN_NS_MOUNT] = "mnt", [PIN_NS_PID] = "pid",       [PIN_NS_NETWORK] = "net",
+        [PIN_NS_IPC] = "ipc",   [PIN_NS_UTS] = "uts",   [PIN_NS_CGROUP] = "cgroup", [PIN_NS_TIME] = "time",
+    };
+    static const char *const whose[] = {"self", "1"};
+    struct stat joined, own;
+    if (fstat(fd, &joined) != 0)
+        return true;
+    for (size_t i = 0; i < sizeof(whose) / sizeof(whose[0]); i++) {
+        char path[64];
+        (void)snprintf(path, sizeof(path), "/proc/%s/ns/%s", whose[i], files[ns]);
+        if (stat(path, &own) == 0 && own.st_dev == joined.st_dev && own.st_ino == joined.st_ino)
+            return true;
+    }
+    return false;
+}
+
 /* The user namespace last where it is joined by path: the others may belong to the caller's. */
 static bool join_paths(const struct pin_plan *plan, struct pin_error *err) {
     static const enum pin_namespace order[] = {PIN_NS_NETWORK, PIN_NS_IPC,  PIN_NS_UTS, PIN_NS_PID,
@@ -64,6 +85,12 @@ static bool join_paths(const struct pin_plan *plan, struct pin_error *err) {
         if (path == NULL)
             continue;
         PIN_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && (plan->engine.foreign & 1u << order[i]) != 0 && is_hosts(fd, order[i])) {
+            (void)pin_fail(err, PIN_ERROR_REFUSED, "'%s' is the host's own %s namespace", path,
+                           pin_namespace_name(order[i]));
+            (void)pin_hint(err, "the policy's /engine/shares doesn't have it");
+            return pin_point(err, "config.json /linux/namespaces");
+        }
         if (fd < 0 || setns(fd, 0) != 0) {
             (void)pin_fail_errno(err, "join the %s namespace '%s'", pin_namespace_name(order[i]), path);
             return pin_point(err, "%s", path);

@@ -34,9 +34,10 @@ struct state { /* what one step leaves for a later one */
     struct pin_mounts mounts;
     bool equipped; /* PIN_SYNC_EQUIPPED was taken */
     int null;
-    int init;   /* the sealed copy of init */
-    int report; /* where a failure is told: the control socket, later the connection that started us */
-    int start;  /* a listening socket; -1: none */
+    int init;     /* the sealed copy of init */
+    int report;   /* where a failure is told: the control socket, later the connection that started us */
+    int start;    /* a listening socket; -1: none */
+    int listener; /* where the listener of the filter is sent; -1: it has none */
     char *program;
 };
 
@@ -217,7 +218,8 @@ static bool set_rlimits(struct state *state, struct pin_error *err) {
 /* 0, 1, 2: /dev/null; 3: the control socket; 4: init itself, closed by its execution; nothing else. */
 static bool close_unlisted(struct state *state, struct pin_error *err) {
     if (state->inside->engine != NULL)
-        return pin_engine_close_unlisted(state->inside->plan, &state->report, &state->start, err);
+        return pin_engine_close_unlisted(state->inside->plan, &state->report, &state->start, &state->listener,
+                                         err);
     int control = fcntl(state->inside->control, F_DUPFD_CLOEXEC, 16),
         init = fcntl(state->init, F_DUPFD_CLOEXEC, 16);
     bool ok = control >= 0 && init >= 0;
@@ -249,7 +251,15 @@ static bool restrict_paths(struct state *state, struct pin_error *err) {
 }
 
 static bool load_filter(struct state *state, struct pin_error *err) {
-    return state->inside->filter == NULL || pin_program_load(state->inside->filter, err);
+    const struct pin_inside *inside = state->inside;
+    /* the policy's first: it lets the bundle's be loaded, which need not let it */
+    if (inside->ceiling != NULL && !pin_program_load(inside->ceiling, err))
+        return false;
+    if (inside->filter == NULL)
+        return true;
+    return state->listener < 0
+               ? pin_program_load(inside->filter, err)
+               : pin_engine_load_notify(inside->filter, state->listener, inside->engine->told, err);
 }
 
 enum made_for { SANDBOX = 1, CONTAINER = 2, JOINING = 4, EACH = 7 }; /* a process that joins a container */
@@ -332,6 +342,7 @@ _Noreturn void pin_inside_run(const struct pin_inside *inside) {
         .null = -1,
         .report = inside->control,
         .start = inside->engine != NULL ? inside->engine->start : -1,
+        .listener = inside->engine != NULL ? inside->engine->listener : -1,
         .program = program,
     };
     struct pin_error err = {0};

@@ -17,9 +17,9 @@
 struct pin_inside {
     const struct pin_plan *plan;
     struct pin_host_sources *sources;
-    const struct pin_program
-        *filter; /* filled in by the time of PIN_SYNC_EQUIPPED; NULL: the plan has none */
-    int control; /* the child's end of the control socket */
+    const struct pin_program *filter;  /* filled in by the time of PIN_SYNC_EQUIPPED; NULL: there is none */
+    const struct pin_program *ceiling; /* the same of the policy above an engine's bundle */
+    int control;                       /* the child's end of the control socket */
     const struct pin_engine_build *engine; /* NULL: `pinfold run`, with an init of ours */
     struct pin_engine_groups *groups;      /* of an engine's container */
 };

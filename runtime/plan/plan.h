@@ -88,6 +88,7 @@ struct pin_plan_engine {
     bool joins_container;           /* an additional process of a container that runs: nothing is made */
     const char *join[PIN_NS_COUNT]; /* namespaces to join, by path; NULL: none */
     unsigned root_propagation;      /* MS_*: of the new root; 0: private */
+    uint32_t foreign; /* set of 1u << enum pin_namespace: joined by path, and never the host's */
     bool no_pivot;
     bool cgroup_mounts;       /* the cgroups are entered before the mounts are made */
     struct pin_pair *sysctls; /* path below /proc/sys, value */
@@ -160,7 +161,8 @@ struct pin_plan *pin_plan_make(const struct pin_bundle *bundle, const struct pin
 
 /* What an engine's command line adds to the bundle. */
 struct pin_engine_request {
-    bool joins_container; /* `exec` */
+    const struct pin_policy *ceiling; /* that has admitted the bundle; NULL: there is none */
+    bool joins_container;             /* `exec` */
     bool no_pivot, no_new_keyring;
     unsigned kept_descriptors;
     uint64_t capabilities; /* that the caller may hand on */

@@ -8,6 +8,7 @@
 
 #include "base/names.h"
 #include "base/units.h"
+#include "runtime/egress/session.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/plan_mounts.h"
 #include "runtime/plan/plan_parts.h"
@@ -255,6 +256,20 @@ static void plan_label(struct pin_plan *plan, const struct pin_engine_request *r
                        "a label for all mounts is not offered");
 }
 
+static void plan_listener(const struct pin_plan *plan, struct pin_findings *found) {
+    const struct pin_filter *filter = &plan->bundle->seccomp;
+    bool notifies = filter->default_action == PIN_FILTER_NOTIFY;
+    for (size_t i = 0; i < filter->rule_count; i++)
+        notifies |= filter->rules[i].action == PIN_FILTER_NOTIFY;
+    bool path = filter->listener_path != NULL && filter->listener_path[0] != '\0';
+    if (filter->present && notifies && !path)
+        (void)pin_find(found, PIN_ERROR_INVALID, "/linux/seccomp/listenerPath", "name the agent's socket",
+                       "SCMP_ACT_NOTIFY needs somebody who answers");
+    if (path && !notifies)
+        (void)pin_find(found, PIN_ERROR_INVALID, "/linux/seccomp/listenerPath", "leave it out",
+                       "no rule has SCMP_ACT_NOTIFY");
+}
+
 static void plan_process(struct pin_plan *plan, const struct pin_engine_request *request,
                          struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
@@ -284,6 +299,7 @@ static void plan_process(struct pin_plan *plan, const struct pin_engine_request 
     plan->has_oom_score_adj = bundle->process.has_oom_score_adj;
     plan->oom_score_adj = bundle->process.oom_score_adj;
     plan_label(plan, request, found);
+    plan_listener(plan, found);
     plan_scheduling(plan, found);
     pin_plan_rlimits(plan, found);
 }
@@ -291,6 +307,7 @@ static void plan_process(struct pin_plan *plan, const struct pin_engine_request 
 /* What a bundle asks of pinfold itself is granted by a policy, and without a ceiling there is none to grant
  * it. */
 static void refuse_extensions(const struct pin_bundle *bundle, struct pin_findings *found) {
+    static const char hint[] = "give a policy by --policy or in /etc/pinfold/oci.json";
     const struct {
         bool asked;
         const char *pointer;
@@ -302,13 +319,37 @@ static void refuse_extensions(const struct pin_bundle *bundle, struct pin_findin
     };
     for (size_t i = 0; i < PIN_COUNT(rows); i++)
         if (rows[i].asked)
-            (void)pin_find(found, PIN_ERROR_UNSUPPORTED, rows[i].pointer, "run it by `pinfold run --bundle`",
-                           "an engine's container is built without a policy, which would have to grant this");
+            (void)pin_find(found, PIN_ERROR_REFUSED, rows[i].pointer, hint,
+                           "no policy is installed that could grant this");
 }
 
-static void plan_container(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found) {
+/* A namespace that the policy doesn't let a container share isn't to be had by its path either. */
+static void plan_foreign(struct pin_plan *plan, const struct pin_policy *ceiling) {
+    static const enum pin_namespace of_space[PIN_SPACE_COUNT] = {
+        [PIN_SPACE_USER] = PIN_NS_USER, [PIN_SPACE_PID] = PIN_NS_PID, [PIN_SPACE_NETWORK] = PIN_NS_NETWORK,
+        [PIN_SPACE_IPC] = PIN_NS_IPC,   [PIN_SPACE_UTS] = PIN_NS_UTS, [PIN_SPACE_CGROUP] = PIN_NS_CGROUP,
+    };
+    for (unsigned i = 0; i < PIN_SPACE_COUNT; i++)
+        if ((ceiling->engine.shares >> i & 1) == 0)
+            plan->engine.foreign |= 1u << of_space[i];
+}
+
+/* What the policy grants is a place: a link that was planted on the way would lead to another. */
+static void plan_ceiling(struct pin_plan *plan, const struct pin_policy *ceiling) {
+    plan_foreign(plan, ceiling);
+    plan->root_bind.real_source = true;
+    for (size_t i = 0; i < plan->op_count; i++)
+        plan->ops[i].real_source = true;
+    plan->egress = plan->bundle->ext.egress_count > 0;
+    plan->egress_plan = pin_egress_plan_for(plan->bundle->ext.egress, plan->bundle->ext.egress_count);
+    plan->raise_loopback = plan->raise_loopback && !plan->egress;
+}
+
+static void plan_container(struct pin_plan *plan, const struct pin_host *host,
+                           const struct pin_engine_request *request, struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
-    refuse_extensions(bundle, found);
+    if (request->ceiling == NULL)
+        refuse_extensions(bundle, found);
     plan_namespaces(plan, found);
     plan_maps(plan, host, found);
     plan_root(plan, found);
@@ -321,9 +362,8 @@ static void plan_container(struct pin_plan *plan, const struct pin_host *host, s
     if (bundle->hostname != NULL && bundle->hostname[0] != '\0' && !bundle->namespaces[PIN_NS_UTS].present)
         (void)pin_find(found, PIN_ERROR_INVALID, "/hostname", NULL,
                        "unable to set hostname without a private UTS namespace");
-    if (bundle->seccomp.listener_path != NULL)
-        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/linux/seccomp/listenerPath", "leave it out",
-                       "a seccomp listener is not offered");
+    if (request->ceiling != NULL)
+        plan_ceiling(plan, request->ceiling);
 }
 
 struct pin_plan *pin_plan_make_for_engine(const struct pin_bundle *bundle, const struct pin_host *host,
@@ -344,7 +384,7 @@ struct pin_plan *pin_plan_make_for_engine(const struct pin_bundle *bundle, const
         plan->engine.enter_as_root =
             bundle->namespaces[PIN_NS_USER].present && maps_zero(bundle->uid_maps, bundle->uid_map_count);
     } else {
-        plan_container(plan, host, found);
+        plan_container(plan, host, request, found);
     }
     plan_process(plan, request, found);
     if (pin_found_any(found)) {

@@ -313,7 +313,7 @@ REFUSED = [
     ({"linux__timeOffsets": {"boottime": {"secs": 1, "nanosecs": 0}}}, b"/linux/timeOffsets"),
     ({"linux__nosuchfield": 1}, b"nosuchfield"),
     ({"annotations": {"io.pinfold.egress": '[{"host": "example.com", "ports": [443]}]'}}, b"io.pinfold.egress"),
-    ({"annotations": {"io.pinfold.policy": "strict"}}, b"io.pinfold.policy"),
+    ({"annotations": {"io.pinfold.policy": "no-such-policy"}}, b"no-such-policy"),
 ]
 
 
@@ -322,12 +322,6 @@ def test_what_can_not_be_carried_out_is_refused_by_name(oci, changes, words):
     done = oci.call("create", "--bundle", oci.bundle("true", **changes), oci.name())
     assert done.returncode != 0 and words in done.stderr, done.stderr
     assert not oci.root.exists() or list(oci.root.iterdir()) == []
-
-
-def test_a_ceiling_that_can_not_be_held_is_refused(oci):
-    done = oci.call("--policy", "strict", "create", "--bundle", oci.bundle("true"), oci.name())
-    assert done.returncode != 0 and b"--policy" in done.stderr
-    assert not oci.root.exists()
 
 
 def test_mount_options_reach_the_mounts(oci, tmp_path):

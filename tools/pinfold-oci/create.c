@@ -18,11 +18,13 @@
 #include "runtime/bundle/bundle_read.h"
 #include "runtime/oci/settle.h"
 #include "runtime/oci/start_socket.h"
+#include "tools/pinfold-oci/audit.h"
+#include "tools/pinfold-oci/ceiling.h"
 #include "tools/pinfold-oci/common.h"
+#include "tools/pinfold-oci/keeper.h"
+#include "tools/pinfold-oci/listener.h"
 #include "tools/pinfold-oci/log.h"
 #include "tools/pinfold-oci/terminal.h"
-
-enum { STATE_ROOM = 256 * 1024 };
 
 struct creation { /* what one `create` or `run` owns */
     const struct pin_oci_options *options;
@@ -32,7 +34,9 @@ struct creation { /* what one `create` or `run` owns */
     struct pin_plan *plan;
     struct pin_sandbox sandbox;
     char *state; /* shared with the container until it is started: for hooks; NULL: there are none */
-    int start, console, terminal;
+    char *told;  /* shared as well: what its seccomp agent is told; NULL: it has none */
+    struct pin_policy *policy; /* above the bundle; NULL: none */
+    int start, console, terminal, listener;
 };
 
 static bool has_hooks(const struct pin_bundle *bundle) {
@@ -46,7 +50,7 @@ static bool share_state(struct creation *creation, enum pin_status status, struc
     json_t *json = pin_container_state(&creation->container, status, false);
     PIN_FREE char *text = json_dumps(json, JSON_COMPACT);
     json_decref(json);
-    if (text == NULL || strlen(text) >= STATE_ROOM)
+    if (text == NULL || strlen(text) >= PIN_OCI_SHARED_ROOM)
         return pin_fail(err, PIN_ERROR_INVALID, "the annotations are too long for the hooks");
     memcpy(creation->state, text, strlen(text) + 1);
     return true;
@@ -119,14 +123,33 @@ static void describe(struct creation *creation) {
                             json_string(bundle->annotations[i].value));
 }
 
-static bool read_bundle(struct creation *creation, struct pin_findings *found) {
+/* A refusal that can't be recorded is refused all the same, and says so. */
+static void record_refusal(const struct creation *creation, const char *id, struct pin_findings *found) {
+    struct pin_error err = {0};
+    if (!pin_oci_audit_refusal(creation->policy, creation->bundle, "create", id, found, &err))
+        pin_find_error(found, &err);
+}
+
+static bool admit(struct creation *creation, const char *id, struct pin_findings *found) {
+    if (!pin_oci_ceiling_choose(creation->options, creation->bundle, &creation->policy, found))
+        return false;
+    if (creation->policy == NULL || pin_oci_ceiling_admit(creation->bundle, creation->policy, found))
+        return true;
+    record_refusal(creation, id, found);
+    return false;
+}
+
+static bool read_bundle(struct creation *creation, const char *id, struct pin_findings *found) {
     const char *asked = creation->options->bundle != NULL ? creation->options->bundle : ".";
     struct pin_engine_request request;
     creation->bundle = pin_bundle_read(asked, found);
     if (creation->bundle == NULL)
         return false;
     pin_oci_settle_filter(&creation->bundle->seccomp);
+    if (!admit(creation, id, found))
+        return false;
     pin_oci_fill_request(creation->options, &request);
+    request.ceiling = creation->policy;
     creation->plan = pin_plan_make_for_engine(creation->bundle, &creation->host.host, &request, found);
     return creation->plan != NULL;
 }
@@ -152,6 +175,11 @@ static bool open_console(struct creation *creation, bool foreground, struct pin_
     return true;
 }
 
+static bool prepare_listener(struct creation *creation, struct pin_error *err) {
+    creation->listener = pin_oci_listener_open(creation->bundle, &creation->told, err);
+    return !pin_is_set(err);
+}
+
 static bool prepare(struct creation *creation, const char *id, bool foreground, bool waits,
                     struct pin_error *err) {
     if (!open_console(creation, foreground, err) ||
@@ -160,17 +188,38 @@ static bool prepare(struct creation *creation, const char *id, bool foreground, 
     describe(creation);
     creation->container.cgroup = choose_cgroup(creation, err);
     /* written before anything is made, so that whoever finds it knows what to clear */
-    if (pin_is_set(err) || !copy_config(creation, err) || !pin_container_write(&creation->container, err))
+    if (pin_is_set(err) || !copy_config(creation, err) ||
+        !pin_oci_ceiling_keep(&creation->container, creation->policy, err) ||
+        !pin_container_write(&creation->container, err) || !prepare_listener(creation, err))
         return false;
     if (waits && (creation->start = pin_start_socket_listen(creation->container.dir, err)) < 0)
         return false;
-    if (!has_hooks(creation->bundle))
+    return !has_hooks(creation->bundle) || (creation->state = pin_oci_share(err)) != NULL;
+}
+
+/* What the seccomp agent is told with the listener. */
+static bool tell_agent(struct creation *creation, struct pin_error *err) {
+    if (creation->told == NULL)
         return true;
-    creation->state = mmap(NULL, STATE_ROOM, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (creation->state != MAP_FAILED)
-        return true;
-    creation->state = NULL;
-    return pin_fail_errno(err, "map the state for the hooks");
+    json_t *state = pin_container_state(&creation->container, PIN_STATUS_CREATED, false);
+    return pin_oci_listener_tell(creation->bundle, state, creation->sandbox.init, creation->told, err);
+}
+
+static bool record(const struct creation *creation, const char *event, struct pin_error *err) {
+    return !pin_oci_audit_records(creation->policy, "lifecycle") ||
+           pin_oci_audit_write(event, creation->container.id, creation->bundle,
+                               pin_oci_audit_describe(creation->policy, creation->bundle), err);
+}
+
+static bool start_keeper(struct creation *creation, struct pin_error *err) {
+    const struct pin_oci_keeping keeping = {
+        .id = creation->container.id,
+        .bundle = creation->bundle,
+        .policy = creation->policy,
+        .process = creation->sandbox.pidfd,
+        .sockets = &creation->sandbox.egress,
+    };
+    return pin_oci_keeper_start(&keeping, err);
 }
 
 static bool build(struct creation *creation, struct pin_error *err) {
@@ -179,6 +228,8 @@ static bool build(struct creation *creation, struct pin_error *err) {
         .container = -1,
         .start = creation->start,
         .console = creation->console,
+        .listener = creation->listener,
+        .told = creation->told,
         .state = creation->state,
         .before_pivot = creation->state != NULL ? run_hooks_outside : NULL,
         .self = creation,
@@ -187,26 +238,15 @@ static bool build(struct creation *creation, struct pin_error *err) {
     if (!pin_build(&input, &creation->sandbox, err))
         return false;
     return pin_container_set_process(&creation->container, creation->sandbox.init, err) &&
-           pin_container_write(&creation->container, err) &&
+           pin_container_write(&creation->container, err) && tell_agent(creation, err) &&
+           record(creation, "create", err) && start_keeper(creation, err) &&
            pin_oci_write_pid(creation->options->pid_file, creation->sandbox.init, err);
-}
-
-/* A ceiling that is asked for and can't be held is no ceiling: nothing is built then. */
-static bool check_ceiling(const struct pin_oci_options *options, struct pin_error *err) {
-    static const char site[] = "/etc/pinfold/oci.json";
-    if (options->policy == NULL && faccessat(AT_FDCWD, site, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
-        return true;
-    (void)pin_fail(err, PIN_ERROR_UNSUPPORTED,
-                   "a policy as the ceiling over engines' bundles is not offered");
-    (void)pin_point(err, "%s", options->policy != NULL ? "--policy" : site);
-    return pin_hint(err, "`pinfold run --bundle` has it");
 }
 
 static bool create(struct creation *creation, const char *id, bool foreground, bool waits,
                    struct pin_findings *found) {
     struct pin_error err = {0};
-    if (check_ceiling(creation->options, &err) &&
-        pin_oci_open_host(creation->options, &creation->host, &err) && read_bundle(creation, found) &&
+    if (pin_oci_open_host(creation->options, &creation->host, &err) && read_bundle(creation, id, found) &&
         prepare(creation, id, foreground, waits, &err) && build(creation, &err))
         return true;
     if (pin_is_set(&err))
@@ -225,8 +265,10 @@ static void forget(struct creation *creation) {
     pin_close_fd(&creation->console);
     pin_close_fd(&creation->terminal);
     pin_close_fd(&creation->sandbox.control);
-    if (creation->state != NULL)
-        (void)munmap(creation->state, STATE_ROOM);
+    pin_close_fd(&creation->listener);
+    pin_oci_unshare(creation->state);
+    pin_oci_unshare(creation->told);
+    pin_policy_free(creation->policy);
     pin_plan_free(creation->plan);
     pin_container_close(&creation->container);
     pin_bundle_free(creation->bundle);
@@ -236,7 +278,7 @@ static void forget(struct creation *creation) {
 #define CREATION(given)                                                                                      \
     {                                                                                                        \
         .options = (given), .host = PIN_OCI_HOST_NONE, .container = PIN_CONTAINER_NONE,                      \
-        .sandbox = PIN_SANDBOX_NONE, .start = -1, .console = -1, .terminal = -1                              \
+        .sandbox = PIN_SANDBOX_NONE, .start = -1, .console = -1, .terminal = -1, .listener = -1              \
     }
 
 int pin_oci_create(const struct pin_oci_options *options, char **arguments, size_t count) {
@@ -290,7 +332,7 @@ int pin_oci_run(const struct pin_oci_options *options, char **arguments, size_t 
     pid_t pid = creation.container.pid;
     if (!made)
         code = pin_oci_fail_findings(options, &found);
-    else if (!pin_sandbox_keep(&creation.sandbox, &err) ||
+    else if (!record(&creation, "start", &err) || !pin_sandbox_keep(&creation.sandbox, &err) ||
              !pin_channel_take_execution(creation.sandbox.control, &err) || !run_poststart(&creation, &err)) {
         code = pin_oci_fail(options, &err);
         (void)pin_oci_clear(&creation.host, &creation.container, &later);

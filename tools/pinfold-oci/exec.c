@@ -16,7 +16,10 @@
 #include "runtime/bundle/bundle_read.h"
 #include "runtime/oci/settle.h"
 #include "runtime/oci/start_socket.h"
+#include "tools/pinfold-oci/audit.h"
+#include "tools/pinfold-oci/ceiling.h"
 #include "tools/pinfold-oci/common.h"
+#include "tools/pinfold-oci/listener.h"
 #include "tools/pinfold-oci/log.h"
 #include "tools/pinfold-oci/terminal.h"
 
@@ -28,7 +31,9 @@ struct execution { /* what one `exec` owns */
     struct pin_bundle *bundle;
     struct pin_plan *plan;
     struct pin_sandbox sandbox;
-    int pidfd, console, terminal;
+    struct pin_policy *policy; /* that the container was made under; NULL: none */
+    char *told;                /* see listener.h */
+    int pidfd, console, terminal, listener;
 };
 
 static bool read_process(struct execution *self, struct pin_findings *found) {
@@ -189,6 +194,34 @@ static bool open_console(struct execution *self, struct pin_error *err) {
     return true;
 }
 
+/* The ceiling of the container is that of each process in it. */
+static bool admit(struct execution *self, struct pin_findings *found) {
+    self->policy = pin_oci_ceiling_kept(&self->container, found);
+    if (self->policy == NULL)
+        return !pin_found_any(found);
+    memset(self->bundle->hook_count, 0,
+           sizeof(self->bundle->hook_count)); /* they were judged, and have run */
+    if (pin_oci_ceiling_admit(self->bundle, self->policy, found))
+        return true;
+    struct pin_error err = {0};
+    if (!pin_oci_audit_refusal(self->policy, self->bundle, "exec", self->container.id, found, &err))
+        pin_find_error(found, &err);
+    return false;
+}
+
+static bool record(const struct execution *self, struct pin_error *err) {
+    return !pin_oci_audit_records(self->policy, "lifecycle") ||
+           pin_oci_audit_write("exec", self->container.id, self->bundle,
+                               pin_oci_audit_describe(self->policy, self->bundle), err);
+}
+
+static bool tell_agent(const struct execution *self, struct pin_error *err) {
+    return self->told == NULL ||
+           pin_oci_listener_tell(self->bundle,
+                                 pin_container_state(&self->container, PIN_STATUS_RUNNING, false),
+                                 self->sandbox.init, self->told, err);
+}
+
 static bool plan(struct execution *self, char **command, size_t count, struct pin_findings *found) {
     struct pin_engine_request request;
     struct pin_error err = {0};
@@ -200,7 +233,15 @@ static bool plan(struct execution *self, char **command, size_t count, struct pi
         return false;
     }
     pin_oci_settle_filter(&self->bundle->seccomp);
+    if (!admit(self, found))
+        return false;
+    self->listener = pin_oci_listener_open(self->bundle, &self->told, &err);
+    if (pin_is_set(&err)) {
+        pin_find_error(found, &err);
+        return false;
+    }
     pin_oci_fill_request(self->options, &request);
+    request.ceiling = self->policy;
     request.joins_container = true;
     self->plan = pin_plan_make_for_engine(self->bundle, &self->host.host, &request, found);
     return self->plan != NULL;
@@ -213,9 +254,11 @@ static bool execute(struct execution *self, struct pin_error *err) {
         .joins = find_joins(self->container.pid),
         .start = -1,
         .console = self->console,
+        .listener = self->listener,
+        .told = self->told,
     };
     struct pin_build_input input = {self->plan, &self->host.cgroups, NULL, &engine};
-    return pin_build(&input, &self->sandbox, err) &&
+    return pin_build(&input, &self->sandbox, err) && tell_agent(self, err) && record(self, err) &&
            pin_oci_write_pid(self->options->pid_file, self->sandbox.init, err);
 }
 
@@ -243,6 +286,9 @@ static void forget(struct execution *self) {
     pin_close_fd(&self->console);
     pin_close_fd(&self->terminal);
     pin_close_fd(&self->pidfd);
+    pin_close_fd(&self->listener);
+    pin_oci_unshare(self->told);
+    pin_policy_free(self->policy);
     pin_cgroup_free(self->group);
     pin_plan_free(self->plan);
     pin_bundle_free(self->bundle);
@@ -259,7 +305,8 @@ int pin_oci_exec(const struct pin_oci_options *options, char **arguments, size_t
                              .sandbox = PIN_SANDBOX_NONE,
                              .pidfd = -1,
                              .console = -1,
-                             .terminal = -1};
+                             .terminal = -1,
+                             .listener = -1};
     bool ok = pin_oci_open_container(options, arguments[0], true, &self.host, &self.container, &err) &&
               check_status(&self, &err);
     if (ok) {

@@ -15,6 +15,8 @@
 #include "runtime/build/hooks.h"
 #include "runtime/oci/processes.h"
 #include "runtime/oci/start_socket.h"
+#include "tools/pinfold-oci/audit.h"
+#include "tools/pinfold-oci/ceiling.h"
 #include "tools/pinfold-oci/common.h"
 #include "tools/pinfold-oci/log.h"
 
@@ -46,6 +48,16 @@ static bool run_poststart(const struct pin_container *container, struct pin_erro
     return ok;
 }
 
+static bool record_start(const struct pin_container *container, struct pin_error *err) {
+    static struct pin_findings found;
+    struct pin_policy *policy = pin_oci_ceiling_kept(container, &found);
+    bool ok = !pin_found_any(&found) || pin_fail_findings(err, &found);
+    if (ok && pin_oci_audit_records(policy, "lifecycle"))
+        ok = pin_oci_audit_write("start", container->id, NULL, pin_oci_audit_describe(policy, NULL), err);
+    pin_policy_free(policy);
+    return ok;
+}
+
 static bool start(const struct pin_oci_options *options, struct pin_oci_host *host,
                   struct pin_container *container, const char *argument, struct pin_error *err) {
     (void)options;
@@ -59,7 +71,8 @@ static bool start(const struct pin_oci_options *options, struct pin_oci_host *ho
     case PIN_STATUS_PAUSED:
     case PIN_STATUS_COUNT: return pin_fail(err, PIN_ERROR_BUSY, "cannot start an already running container");
     }
-    return pin_start_socket_start(container->dir, err) && run_poststart(container, err);
+    return record_start(container, err) && pin_start_socket_start(container->dir, err) &&
+           run_poststart(container, err);
 }
 
 int pin_oci_start(const struct pin_oci_options *options, char **arguments, size_t count) {

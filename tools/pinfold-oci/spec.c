@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/names.h"
+#include "tools/pinfold-oci/ceiling.h"
 #include "tools/pinfold-oci/cli.h"
 #include "tools/pinfold-oci/log.h"
 
@@ -207,6 +208,12 @@ static json_t *strings(const char *const *names, size_t count) {
     return list;
 }
 
+/* Under what the containers of this command line would be: "none" is a plain runtime. */
+static const char *ceiling_of(const struct pin_oci_options *options) {
+    const char *policy = pin_oci_ceiling_source(options);
+    return policy != NULL ? policy : "none";
+}
+
 int pin_oci_features(const struct pin_oci_options *options, char **arguments, size_t count) {
     static const char *const hooks[] = {"prestart",       "createRuntime", "createContainer",
                                         "startContainer", "poststart",     "poststop"};
@@ -222,10 +229,9 @@ int pin_oci_features(const struct pin_oci_options *options, char **arguments, si
                                              "pid",    "time", "user",  "uts"};
     static const char *const actions[] = {"SCMP_ACT_ALLOW",        "SCMP_ACT_ERRNO",       "SCMP_ACT_KILL",
                                           "SCMP_ACT_KILL_PROCESS", "SCMP_ACT_KILL_THREAD", "SCMP_ACT_LOG",
-                                          "SCMP_ACT_TRACE",        "SCMP_ACT_TRAP"};
+                                          "SCMP_ACT_NOTIFY",       "SCMP_ACT_TRACE",       "SCMP_ACT_TRAP"};
     static const char *const operators[] = {"SCMP_CMP_EQ", "SCMP_CMP_GE",        "SCMP_CMP_GT", "SCMP_CMP_LE",
                                             "SCMP_CMP_LT", "SCMP_CMP_MASKED_EQ", "SCMP_CMP_NE"};
-    (void)options;
     (void)arguments;
     (void)count;
     json_t *features = json_pack(
@@ -238,7 +244,7 @@ int pin_oci_features(const struct pin_oci_options *options, char **arguments, si
         strings(operators, PIN_COUNT(operators)), "apparmor", "enabled", 1, "selinux", "enabled", 1,
         "mountExtensions", "idmap", "enabled", 1);
     json_t *annotations =
-        json_pack("{s:s, s:s}", "io.pinfold.version", PIN_VERSION, "io.pinfold.ceiling", "none");
+        json_pack("{s:s, s:s}", "io.pinfold.version", PIN_VERSION, "io.pinfold.ceiling", ceiling_of(options));
     json_object_set_new(features, "annotations", annotations);
     (void)json_dumpf(features, stdout, JSON_INDENT(2));
     (void)fputc('\n', stdout);

@@ -9,6 +9,8 @@
 #include "base/names.h"
 #include "runtime/build/cgroup/oci.h"
 #include "runtime/bundle/bundle_read.h"
+#include "runtime/bundle/engine_law.h"
+#include "tools/pinfold-oci/ceiling.h"
 #include "tools/pinfold-oci/common.h"
 #include "tools/pinfold-oci/log.h"
 
@@ -77,6 +79,14 @@ static bool take_options(const struct pin_oci_options *options, struct pin_bundl
     return true;
 }
 
+static bool is_admitted(const struct pin_container *container, const struct pin_bundle *bundle,
+                        struct pin_findings *found) {
+    struct pin_policy *policy = pin_oci_ceiling_kept(container, found);
+    bool ok = policy == NULL ? !pin_found_any(found) : pin_bundle_admit_update(bundle, policy, found);
+    pin_policy_free(policy);
+    return ok;
+}
+
 static bool apply(struct pin_oci_host *host, const struct pin_container *container,
                   const struct pin_bundle_resources *resources, struct pin_error *err) {
     if (pin_container_status(container, &host->cgroups) == PIN_STATUS_STOPPED)
@@ -100,7 +110,7 @@ int pin_oci_update(const struct pin_oci_options *options, char **arguments, size
     bool ok = pin_oci_open_container(options, arguments[0], true, &host, &container, &err) &&
               (options->resources != NULL ? read_resources(options->resources, bundle, &found)
                                           : take_options(options, &bundle->resources, &err)) &&
-              apply(&host, &container, &bundle->resources, &err);
+              is_admitted(&container, bundle, &found) && apply(&host, &container, &bundle->resources, &err);
     pin_bundle_free(bundle);
     pin_container_close(&container);
     pin_oci_close_host(&host);

@@ -1,0 +1,447 @@
+"""pinfold-oci under a policy: what an engine's bundle may ask for, what it gets, its egress and its audit log."""
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+
+from conftest import build_directory
+from egress_world import internet, world  # noqa: F401 (fixtures)
+from test_oci import Oci, oci  # noqa: F401
+
+CALLS = [line.split()[0] for line in (pathlib.Path(__file__).parents[2] / "policy/data/calls.txt").read_text().splitlines()
+         if line and line[0].isalpha()]
+FILTER = {"defaultAction": "SCMP_ACT_ERRNO", "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"],
+          "syscalls": [{"names": CALLS, "action": "SCMP_ACT_ALLOW"}]}
+NETWORK_NONE = [{"type": name} for name in ("pid", "network", "ipc", "uts", "mount")]
+
+
+class Governed(Oci):
+    """The runtime with `--policy`; bundles have a filter, as those of engines do."""
+    policy = "oci"
+    more: list[str] = []
+
+    def argv(self, *words):
+        return [*self.more, *super().argv("--policy", self.policy, *words)]
+
+    def call(self, *words, **more):
+        more.setdefault("env", {**os.environ, "PINFOLD_LIBEXEC": str(self.program.parent), **self.env})
+        return super().call(*words, **more)
+
+    def bundle(self, *args, **changes):
+        changes.setdefault("linux__seccomp", FILTER)
+        return super().bundle(*args, **changes)
+
+    def under(self, **fields):
+        path = self.home / f"policy{len(list(self.home.glob('policy*')))}.json"
+        path.write_text(json.dumps({"pinfold": 1, "extends": ["oci"], **fields}))
+        os.chmod(path, 0o644)
+        self.policy = str(path)
+
+    def log(self):
+        path = self.home / "audit/audit.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def events(self, name):
+        return [line["event"] for line in self.log() if line["sandbox"] == name]
+
+
+@pytest.fixture
+def governed(programs, tmp_path):
+    shutil.copy(build_directory() / "runtime/egress/pinfold-broker", programs / "pinfold-broker")
+    (tmp_path / "audit").mkdir(mode=0o700)
+    runtime = Governed(programs / "pinfold-oci", tmp_path)
+    runtime.env = {"PINFOLD_AUDIT": str(tmp_path / "audit/audit.jsonl")}
+    yield runtime
+    for name in runtime.names:
+        runtime.call("delete", "--force", name)
+    assert not runtime.root.exists() or list(runtime.root.iterdir()) == []
+
+
+# what is granted
+
+def test_what_engines_send_by_default_runs_with_both_filters(governed):
+    done = governed.run("cat", "/proc/self/status")
+    assert done.returncode == 0, done.stderr
+    status = dict(line.split(":\t", 1) for line in done.stdout.decode().splitlines() if ":\t" in line)
+    assert status["Seccomp_filters"] == "2"
+
+
+def test_without_a_policy_it_is_a_plain_runtime_and_says_so(oci, governed):
+    assert json.loads(oci.ok("features").stdout)["annotations"]["io.pinfold.ceiling"] == "none"
+    assert json.loads(governed.ok("features").stdout)["annotations"]["io.pinfold.ceiling"] == "oci"
+    assert oci.run("true", hooks={"prestart": [{"path": "/bin/true"}]}).returncode == 0
+
+
+def test_limits_that_a_bundle_leaves_open_are_the_policy_s(governed):
+    governed.under(resources={"files": 99, "core": 0})
+    done = governed.run("sh", "-c", "ulimit -n; ulimit -c", process__rlimits=[])
+    assert done.stdout.split() == [b"99", b"0"], done.stderr
+
+
+def test_a_tmpfs_without_a_size_gets_the_policy_s(governed):
+    governed.under(filesystem={"tmp": "3MiB"})
+    folder = governed.bundle("cat", "/proc/mounts")
+    config = json.loads((folder / "config.json").read_text())
+    config["mounts"] = [m for m in config["mounts"] if m["type"] != "tmpfs"]
+    config["mounts"] += [{"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"}]
+    (folder / "config.json").write_text(json.dumps(config))
+    done = governed.call("run", "--bundle", folder, governed.name())
+    assert b" /tmp tmpfs rw,relatime,size=3072k" in done.stdout, done.stderr + done.stdout
+
+
+# what is refused
+
+def bind(source, target="/mnt", *options):
+    return {"destination": target, "type": "bind", "source": source, "options": ["rbind", *options]}
+
+
+def with_mounts(*more):
+    return {"mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}, *more]}
+
+
+def without(*names):
+    return {"linux__namespaces": [ns for ns in NETWORK_NONE if ns["type"] not in names]}
+
+
+MAPS = [{"containerID": 0, "hostID": 0, "size": 1000}]
+OWN = [{"containerID": 0, "hostID": 200000, "size": 65536}]
+USERNS = {"linux__namespaces": [*NETWORK_NONE, {"type": "user"}]}
+REFUSED = {
+    "host ids": ({**USERNS, "linux__uidMappings": MAPS, "linux__gidMappings": OWN}, b"/linux/uidMappings"),
+    "host groups": ({**USERNS, "linux__uidMappings": OWN, "linux__gidMappings": MAPS}, b"/linux/gidMappings"),
+    "a user's ids": ({**USERNS, "linux__uidMappings": [{"containerID": 0, "hostID": 1000, "size": 1}],
+                      "linux__gidMappings": OWN}, b"/linux/uidMappings"),
+    "writable host path": (with_mounts(bind("/etc")), b"/engine/write"),
+    "readable host path": (with_mounts(bind("/etc", "/mnt", "ro")), b"/engine/read"),
+    "the whole host": (with_mounts(bind("/")), b"/engine/write"),
+    "a way around the roots": (with_mounts(bind("/var/lib/docker/volumes/../../../../etc")), b"can't be bound"),
+    "root of the host": ({"root__path": "/"}, b"/engine/roots"),
+    "root outside": ({"root__path": "../rootfs"}, b"/root/path"),
+    "hook": ({"hooks": {"prestart": [{"path": "/bin/true"}]}}, b"/engine/hooks"),
+    "hook of another name": ({"hooks": {"poststop": [{"path": "/usr/sbin/dockerd", "args": ["other"]}]}}, b"/engine/hooks"),
+    "hook inside": ({"hooks": {"startContainer": [{"path": "/bin/true"}]}}, b"/hooks/startContainer"),
+    "seccomp off": ({"linux__seccomp": None}, b"/engine/unfiltered"),
+    "a filter of nothing": ({"linux__seccomp": {"defaultAction": "SCMP_ACT_ALLOW"}}, b"/engine/unfiltered"),
+    "an agent": ({"linux__seccomp": {**FILTER, "listenerPath": "/run/x", "syscalls": [
+        {"names": ["mkdir"], "action": "SCMP_ACT_NOTIFY"}]}}, b"/linux/seccomp"),
+    "host pid": (without("pid"), b"/engine/shares"), "host network": (without("network"), b"/engine/shares"),
+    "host ipc": (without("ipc"), b"/engine/shares"), "host uts": ({**without("uts"), "hostname": ""}, b"/engine/shares"),
+    "capability": ({"process__capabilities": {"bounding": ["CAP_SYS_ADMIN"]}}, b"/capabilities"),
+    "ambient capability": ({"process__capabilities": {"ambient": ["CAP_SYS_PTRACE"]}}, b"/capabilities"),
+    "device": ({"linux__devices": [{"type": "c", "path": "/dev/kmsg", "major": 1, "minor": 11}]}, b"/linux/devices"),
+    "device by another name": ({"linux__devices": [{"type": "c", "path": "/dev/null", "major": 1, "minor": 11}]},
+                               b"/linux/devices"),
+    "device rule": ({"linux__resources": {"devices": [{"allow": True, "access": "rwm"}]}}, b"/linux/resources/devices"),
+    "unmasked": ({"linux__maskedPaths": []}, b"/linux/maskedPaths"),
+    "writable sysctls": ({"linux__readonlyPaths": []}, b"/linux/readonlyPaths"),
+    "writable sysfs": (with_mounts({"destination": "/sys", "type": "sysfs", "source": "sysfs"}), b"/mounts/1"),
+    "writable cgroups": (with_mounts({"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup"}), b"/mounts/1"),
+    "over proc": (with_mounts({"destination": "/proc/sys", "type": "tmpfs", "source": "tmpfs"}), b"/mounts/1"),
+    "bind over proc": (with_mounts(bind("/var/lib/docker/volumes/x", "/proc/sys")), b"/mounts/1"),
+    "debugfs": (with_mounts({"destination": "/d", "type": "debugfs", "source": "debugfs"}), b"/mounts/1"),
+    "a block device": (with_mounts({"destination": "/d", "type": "ext4", "source": "/dev/vda"}), b"/mounts/1"),
+    "mounts travel": ({"linux__rootfsPropagation": "shared"}, b"/linux/rootfsPropagation"),
+    "shared bind": (with_mounts(bind("/var/lib/docker/volumes/x", "/mnt", "rshared")), b"/mounts/1"),
+    "host sysctl": ({"linux__sysctl": {"kernel.core_pattern": "|/x"}}, b"/linux/sysctl"),
+    "injected sysctl": ({"linux__sysctl": {"kernel.shm_rmid_forced": "1\nkernel.core_pattern=|/x"}}, b"/linux/sysctl"),
+    "never killed": ({"process__oomScoreAdj": -1000}, b"/process/oomScoreAdj"),
+    "real time": ({"process__scheduler": {"policy": "SCHED_FIFO", "priority": 10}}, b"/process/scheduler"),
+    "real-time limit": ({"process__rlimits": [{"type": "RLIMIT_RTPRIO", "soft": 9, "hard": 9}]}, b"/process/rlimits"),
+    "no oom killer": ({"linux__resources": {"memory": {"disableOOMKiller": True}}}, b"disableOOMKiller"),
+    "raw cgroup file": ({"linux__resources": {"unified": {"memory.min": "1"}}}, b"/linux/resources/unified"),
+    "a block": ({"pinfold": {"labels": {}}}, b"/pinfold"),
+    "secrets": ({"annotations": {"io.pinfold.secrets": '["KEY"]'}}, b"io.pinfold.secrets"),
+    "egress": ({"annotations": {"io.pinfold.egress": '[{"to": "api.example.com", "ports": ["443"], "protocol": "tcp"}]'}},
+               b"/network/egress"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_breaks_the_wall_is_refused_by_name_and_runs_without_the_ceiling(governed, case):
+    changes, words = REFUSED[case]
+    done = governed.run("true", **changes)
+    assert done.returncode == 1 and words in done.stderr, done.stderr
+
+
+def test_every_field_is_listed_at_once(governed):
+    done = governed.run("true", process__oomScoreAdj=-1000, linux__seccomp=None, root__path="/",
+                        hooks={"prestart": [{"path": "/bin/true"}]}, linux__sysctl={"vm.swappiness": "1"})
+    for words in (b"oomScoreAdj", b"unfiltered", b"/engine/roots", b"/engine/hooks", b"vm.swappiness"):
+        assert words in done.stderr
+    assert not governed.root.exists() or list(governed.root.iterdir()) == []
+
+
+def test_the_host_s_namespace_is_refused_by_its_path_too(governed):
+    spaces = [ns if ns["type"] != "network" else {"type": "network", "path": f"/proc/{os.getpid()}/ns/net"} for ns in NETWORK_NONE]
+    done = governed.run("true", linux__namespaces=spaces)
+    assert done.returncode == 1 and b"host's own network namespace" in done.stderr, done.stderr
+
+
+def test_a_container_s_namespace_may_be_joined(governed):
+    name = governed.start("sleep", "60")
+    pid = governed.state(name)["pid"]
+    spaces = [ns if ns["type"] != "network" else {"type": "network", "path": f"/proc/{pid}/ns/net"} for ns in NETWORK_NONE]
+    done = governed.run("ls", "-l", "/proc/self/ns/net", linux__namespaces=spaces)
+    assert os.readlink(f"/proc/{pid}/ns/net").encode() in done.stdout, done.stderr
+
+
+def test_a_link_in_the_place_of_the_root_or_of_a_bind_is_refused(governed, tmp_path):
+    folder = governed.bundle("true")
+    shutil.rmtree(folder / "rootfs")
+    os.symlink("/", folder / "rootfs")
+    done = governed.call("run", "--bundle", folder, governed.name())
+    assert done.returncode == 1 and b"symbolic link" in done.stderr, done.stderr
+    (tmp_path / "volume").mkdir()
+    os.symlink("/etc", tmp_path / "volume/link")
+    governed.under(engine={"write": [str(tmp_path / "volume")]})
+    done = governed.run("true", **with_mounts(bind(str(tmp_path / "volume/link"))))
+    assert done.returncode == 1 and b"symbolic link" in done.stderr, done.stderr
+
+
+def test_hooks_binds_and_roots_that_are_listed_are_granted(governed, tmp_path):
+    (tmp_path / "data").mkdir()
+    os.symlink("/bin/sh", tmp_path / "hook")
+    governed.under(engine={"write": [str(tmp_path / "data")], "hooks": [f"{os.path.realpath('/bin/sh')} x"]})
+    done = governed.run("touch", "/mnt/inside", hooks={"prestart": [{"path": str(tmp_path / "hook"), "args": [
+        "x", "-c", f"touch {tmp_path}/ran"]}]}, **with_mounts(bind(str(tmp_path / "data"))))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "data/inside").exists() and (tmp_path / "ran").exists()
+
+
+def test_privileged_takes_devices_and_masks_but_no_hooks(governed):
+    governed.under(privileged=True, engine={"unfiltered": True})
+    rules = {"linux__resources": {"devices": [{"allow": True, "access": "rwm"}]}, "linux__maskedPaths": [],
+             "linux__readonlyPaths": [], "linux__seccomp": None}
+    assert governed.run("true", **rules).returncode == 0
+    assert governed.run("true", hooks={"prestart": [{"path": "/bin/true"}]}, **rules).returncode == 1
+
+
+# exec and update are under the same ceiling
+
+def test_exec_gets_no_more_than_the_container(governed, tmp_path):
+    name = governed.start("sleep", "60")
+    assert b"/capabilities" in governed.call("exec", "--cap", "CAP_SYS_ADMIN", name, "true").stderr
+    process = {"args": ["true"], "cwd": "/", "user": {"uid": 0, "gid": 0},
+               "capabilities": {"bounding": ["CAP_SYS_ADMIN"], "effective": ["CAP_SYS_ADMIN"]}}
+    (tmp_path / "process.json").write_text(json.dumps(process))
+    assert b"/capabilities" in governed.call("exec", "--process", tmp_path / "process.json", name).stderr
+    done = governed.ok("exec", name, "cat", "/proc/self/status")
+    assert b"Seccomp_filters:\t2" in done.stdout
+
+
+def test_exec_holds_to_the_policy_of_create_and_not_to_the_command_line(governed):
+    governed.under(name="narrow")
+    name = governed.start("sleep", "60")
+    governed.under(name="wide", capabilities={"add": ["CAP_SYS_ADMIN"]})
+    assert b"/capabilities" in governed.call("exec", "--cap", "CAP_SYS_ADMIN", name, "true").stderr
+
+
+def test_update_raises_nothing_above_the_policy(governed):
+    governed.under(resources={"memory": "64MiB", "swap": "64MiB", "pids": 20})
+    name = governed.start("sleep", "60")
+    assert b"/resources/pids" in governed.call("update", "--pids-limit", "50", name).stderr
+    assert b"/resources/memory" in governed.call("update", "--memory", str(128 << 20), name).stderr
+    governed.ok("update", "--pids-limit", "10", name)
+    assert b"/resources/pids" in governed.run("true", linux__resources={"pids": {"limit": 21}}).stderr
+
+
+# which policy counts
+
+def annotated(name):
+    return {"annotations": {"io.pinfold.policy": name}}
+
+
+def test_a_bundle_may_choose_less_and_never_more(governed, tmp_path):
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    for name, fields in {"less": {"capabilities": []}, "more": {"capabilities": {"add": ["CAP_SYS_ADMIN"]}}}.items():
+        (folder / f"{name}.json").write_text(json.dumps({"pinfold": 1, "name": name, "extends": ["oci"], **fields}))
+    governed.env["PINFOLD_POLICY_PATH"] = str(folder)
+    done = governed.run("true", **annotated("more"))
+    assert done.returncode == 1 and b"grants more than 'oci'" in done.stderr, done.stderr
+    done = governed.run("true", **annotated("less"))
+    assert done.returncode == 1 and b"'less' grants []" in done.stderr, done.stderr
+    assert governed.run("true", process__capabilities={}, **annotated("less")).returncode == 0
+    for name in ("../more", str(folder / "more.json"), "more.json", ""):
+        assert governed.run("true", **annotated(name)).returncode == 1
+
+
+def test_without_an_operator_s_policy_an_annotation_is_still_a_ceiling(oci, governed):
+    done = oci.run("true", linux__seccomp=None, **annotated("oci"))
+    assert done.returncode == 1 and b"/engine/unfiltered" in done.stderr
+
+
+def test_a_policy_that_can_not_be_kept_beneath_an_engine_is_refused(governed):
+    governed.policy = "tool"
+    done = governed.run("true")
+    for pointer in (b"/resources/wall_time", b"/resources/stdout"):
+        assert pointer in done.stderr
+
+
+@pytest.mark.parametrize("fault", ["{", '{"pinfold": 1, "hooks": []}', None])
+def test_a_policy_that_can_not_be_read_is_no_policy_to_do_without(governed, tmp_path, fault):
+    governed.policy = str(tmp_path / "broken.json")
+    if fault is not None:
+        (tmp_path / "broken.json").write_text(fault)
+    assert governed.run("true").returncode == 1
+
+
+# the audit log
+
+def test_the_log_tells_of_the_life_of_a_container(governed):
+    governed.under(audit={"record": ["lifecycle"], "require_labels": ["tenant"]})
+    label = {"annotations": {"io.pinfold.labels": '{"tenant": "a"}'}}
+    name = governed.start("sh", "-c", "sleep 60; exit 5", **label)
+    governed.ok("exec", name, "true")
+    governed.ok("kill", name, "KILL")
+    governed.wait(name)
+    refused = governed.run("true", hooks={"prestart": [{"path": "/bin/true"}]})
+    assert refused.returncode == 1 and b"tenant" in refused.stderr
+    deadline = time.monotonic() + 15
+    while "end" not in governed.events(name):
+        assert time.monotonic() < deadline, governed.log()
+        time.sleep(0.05)
+    assert governed.events(name) == ["create", "start", "exec", "end"]
+    log = governed.log()
+    assert all(line["labels"] == {"tenant": "a"} for line in log if line["event"] in ("create", "exec", "end"))
+    refusal = next(line for line in log if line["event"] == "refusal")
+    assert {finding["pointer"] for finding in refusal["data"]["findings"]} >= {"/engine/hooks/0"}
+
+
+def test_a_container_whose_start_can_not_be_recorded_is_not_made(governed):
+    governed.under(audit={"record": ["lifecycle"]})
+    governed.env["PINFOLD_AUDIT"] = "/proc/audit.jsonl"
+    done = governed.run("true")
+    assert done.returncode == 1 and b"audit log" in done.stderr
+
+
+# egress
+
+@pytest.fixture
+def online(governed, internet):  # noqa: F811
+    governed.more = ["nsenter", f"--net=/run/netns/{internet.host}"]
+    governed.env["PINFOLD_RESOLV_CONF"] = str(internet.resolv)
+    governed.under(network={"egress": [{"host": "api.example.com", "ports": [80]}, {"host": "www.example.com", "ports": [80]}]},
+                   audit={"record": ["lifecycle", "egress"]})
+    return governed
+
+
+def asks(*hosts):
+    rules = [{"to": host, "ports": ["80"], "protocol": "tcp"} for host in hosts]
+    return {"annotations": {"io.pinfold.egress": json.dumps(rules)}}
+
+
+def fetch(host):
+    """A busybox that is linked statically finds no resolver library: it asks by nslookup."""
+    return (f"a=$(nslookup {host} | sed -n 's/^Address: *\\([0-9.]*\\)$/\\1/p' | tail -n 1);"
+            f"printf 'GET / HTTP/1.0\\r\\nHost: {host}\\r\\n\\r\\n' | nc -w 5 ${{a:-{host}}} 80 2>&1 | grep -q ^HTTP"
+            f" && echo {host} reached || echo {host} not;")
+
+
+def online_bundle(online, script, **changes):
+    folder = online.bundle("sh", "-c", script, **changes)
+    for tool in ("nc", "nslookup", "sed", "tail", "printf", "grep"):
+        os.symlink("busybox", folder / "rootfs/bin" / tool)
+    (folder / "rootfs/etc/resolv.conf").write_text("nameserver 192.0.2.1\n")
+    return folder
+
+
+def test_egress_reaches_the_asked_host_alone_and_is_recorded(online, internet):  # noqa: F811
+    name = online.name()
+    script = fetch("api.example.com") + fetch("www.example.com") + fetch("192.0.2.10")
+    done = online.call("run", "--bundle", online_bundle(online, script, **asks("api.example.com")), name)
+    assert done.stdout.splitlines() == [b"api.example.com reached", b"www.example.com not", b"192.0.2.10 not"], done.stderr
+    deadline = time.monotonic() + 10
+    while "end" not in online.events(name):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    facts = [line["data"] for line in online.log() if line["event"] == "egress"]
+    assert any(fact["event"] in ("connect", "open") and fact.get("host") == "api.example.com" for fact in facts), facts
+    assert any(fact["event"] == "refuse" for fact in facts), facts
+    assert online.log()[-1]["event"] == "end" and online.log()[-1]["data"]["exit_code"] == 0
+
+
+def test_a_detached_container_keeps_its_egress_until_its_end(online, internet):  # noqa: F811
+    folder = online_bundle(online, "while ! [ -e /tmp/go ]; do sleep 0.1; done;" + fetch("api.example.com") + "sleep 60",
+                           root__readonly=False, **asks("api.example.com"))
+    name = online.name()
+    with open(online.home / "out", "wb") as out:
+        online.ok("create", "--bundle", folder, name, stdout=out, stderr=subprocess.DEVNULL)
+    online.ok("start", name)
+    (folder / "rootfs/tmp/go").touch()
+    deadline = time.monotonic() + 15
+    while b"reached" not in (online.home / "out").read_bytes():
+        assert time.monotonic() < deadline, (online.home / "out").read_bytes()
+        time.sleep(0.05)
+    online.ok("delete", "--force", name)
+    deadline = time.monotonic() + 15
+    while brokers_of(online):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def brokers_of(runtime):
+    """Processes of ours that are left: the keeper and its broker have this test's log in their environment."""
+    mark, left = runtime.env["PINFOLD_AUDIT"].encode(), []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
+                left.append(entry.name)
+        except OSError:
+            continue
+    return left
+
+
+def test_the_network_closes_when_its_keeper_is_killed(online, internet):  # noqa: F811
+    folder = online_bundle(online, "while ! [ -e /tmp/go ]; do sleep 0.1; done;" + fetch("api.example.com") + "sleep 60",
+                           root__readonly=False, **asks("api.example.com"))
+    name = online.name()
+    with open(online.home / "out", "wb") as out:
+        online.ok("create", "--bundle", folder, name, stdout=out, stderr=subprocess.DEVNULL)
+    online.ok("start", name)
+    keepers = [pid for pid in brokers_of(online)
+               if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "pinfold-keeper"]
+    assert len(keepers) == 1
+    os.kill(int(keepers[0]), 9)
+    (folder / "rootfs/tmp/go").touch()
+    deadline = time.monotonic() + 20
+    while b"api.example.com" not in (online.home / "out").read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert b"not" in (online.home / "out").read_bytes()
+
+
+def test_egress_needs_an_empty_network_and_a_broker(online, internet):  # noqa: F811
+    refused = online.run("true", **asks("api.example.com"), **without("network"))
+    assert b"io.pinfold.egress" in refused.stderr and refused.returncode == 1
+    done = online.call("run", "--bundle", online.bundle("true", **asks("api.example.com")), online.name(),
+                       env={**os.environ, **online.env, "PINFOLD_LIBEXEC": "/nonexistent"})
+    assert done.returncode == 1 and b"broker" in done.stderr
+    assert b"/network/egress" in online.run("true", **asks("other.example.com")).stderr
+
+
+# a filter's agent (without a ceiling)
+
+def test_an_agent_gets_the_listener_with_the_state(oci, tmp_path):
+    path = tmp_path / "agent"
+    agent = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    agent.bind(str(path))
+    agent.listen(1)
+    agent.settimeout(20)
+    changes = {"linux__seccomp": {"defaultAction": "SCMP_ACT_ALLOW", "listenerPath": str(path), "listenerMetadata": "meta",
+                                  "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_NOTIFY"}]}}
+    name = oci.create("sh", "-c", "echo ready; sleep 60", **changes)
+    connection, _ = agent.accept()
+    connection.settimeout(20)
+    oci.ok("start", name)
+    data, descriptors, _, _ = socket.recv_fds(connection, 65536, 1)
+    told = json.loads(data)
+    assert told["fds"] == ["seccompFd"] and told["metadata"] == "meta"
+    assert told["state"]["id"] == name and told["pid"] == oci.state(name)["pid"]
+    assert os.readlink(f"/proc/self/fd/{descriptors[0]}") == "anon_inode:seccomp notify"
+    os.close(descriptors[0])
