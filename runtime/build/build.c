@@ -337,11 +337,11 @@ bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox,
         int overlay = find_overlay(input->plan);
         if (overlay >= 0)
             sandbox->workspace = pin_steal_fd(&sources.ops[overlay].path);
-        pin_sources_close(input->plan, &sources);
-    }
-    if (ok && !guide_child(input, range, shared, sandbox, err)) {
-        prefer_childs_failure(sandbox->control, err);
-        ok = false;
+        if (ok && !guide_child(input, range, shared, sandbox, err)) {
+            prefer_childs_failure(sandbox->control, err);
+            ok = false;
+        }
+        pin_sources_close(input->plan, &sources); /* not while the child waits for us */
     }
     (void)munmap(shared, sizeof(*shared)); /* ours: the child has the mapping until it executes init */
     if (ok)

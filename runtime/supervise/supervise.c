@@ -34,7 +34,8 @@ static void restore_signals(struct run *run) {
     (void)sigprocmask(SIG_SETMASK, &run->mask_before, NULL);
 }
 
-static void clean_up(struct run *run) {
+/* All that the loop has served. */
+static void free_loop(struct run *run) {
     struct pin_timer **timers[] = {&run->wall, &run->grace, &run->cpu, &run->stuck};
     struct pin_source **sources[] = {&run->control_in, &run->control_out, &run->init_end,
                                      &run->signals,    &run->oom,         &run->egress};
@@ -54,6 +55,10 @@ static void clean_up(struct run *run) {
     pin_close_fd(&run->master);
     if (run->owns_loop)
         pin_loop_free(run->loop);
+    run->owns_loop = false;
+}
+
+static void clean_up(struct run *run) {
     pin_close_fd(&run->signal_fd);
     restore_signals(run);
 }
@@ -226,10 +231,19 @@ static bool conclude(struct run *run, struct pin_error *err) {
     return true;
 }
 
+/* The command has ended by itself and all its output is here: init is on its way out, and nothing is left to
+ * do but to wait for the kernel, which takes the namespaces apart. Word of what killed a command may still
+ * come. */
+static bool only_death_remains(const struct run *run) {
+    return run->exited && WIFEXITED(run->wait_status) && WEXITSTATUS(run->wait_status) < 128 &&
+           run->given->egress.fd == NULL && !pin_is_set(&run->failure) && all_ended(run) &&
+           !waits_for_reader(run);
+}
+
 static bool live(struct run *run, struct pin_error *err) {
     if (!set_up(run, err))
         return false;
-    while (!run->dead && !run->is_stuck)
+    while (!run->dead && !run->is_stuck && !only_death_remains(run))
         if (!pin_loop_step(run->loop, err))
             return false;
     pin_run_take_messages(run); /* the last words, which the death of init has overtaken */
@@ -251,8 +265,9 @@ bool pin_supervise(const struct pin_supervision *supervision, struct pin_result 
     };
     struct rusage used = {0};
     pin_link_init(&run.link, supervision->control);
-    bool lived = live(&run, err);
-    if (!run.dead)
+    bool lived = live(&run, err), leaves = lived && only_death_remains(&run);
+    free_loop(&run); /* while the namespaces die */
+    if (!run.dead && !leaves)
         (void)syscall(SYS_pidfd_send_signal, supervision->init_pidfd, SIGKILL, NULL, 0);
     struct pin_error stuck = {0};
     bool died = wait_for_death(&run, &stuck);
