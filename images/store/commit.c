@@ -38,8 +38,10 @@ static json_t *descriptor(const char *type, const char *digest, uint64_t size) {
 
 static bool make_layer(struct pin_store_work *work, const struct pin_commit *commit, struct pin_arena *arena,
                        struct pin_image_layer *layer, struct pin_error *err) {
-    struct pin_rootfs_tar_options options = {
-        .changes = true, .own_is_root = geteuid() != 0, .first_id = commit->first_id};
+    struct pin_rootfs_tar_options options = {.leave_out = commit->leave_out,
+                                             .changes = true,
+                                             .own_is_root = geteuid() != 0,
+                                             .first_id = commit->first_id};
     char digest[PIN_DIGEST_TEXT], diff_id[PIN_DIGEST_TEXT];
     PIN_CLOSE int tar = openat(work->dir, "tar", O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (tar < 0)

@@ -12,9 +12,10 @@
 
 struct pin_commit {
     const struct pin_image_config *base;
-    int changes;       /* the upper directory */
-    uint32_t first_id; /* the first id of the sandbox's range: it becomes 0 in the image */
-    const char *note;  /* for the history */
+    int changes;                  /* the upper directory */
+    const char *const *leave_out; /* paths in it that aren't the image's; NULL: none */
+    uint32_t first_id;            /* the first id of the sandbox's range: it becomes 0 in the image */
+    const char *note;             /* for the history */
     const struct pin_layer_limits *limits;
 };
 

@@ -169,8 +169,17 @@ static bool put_plain(struct writing *writing, int dir, const char *name, const 
 
 static bool put_directory(struct writing *writing, int dir, const char *name, struct pin_error *err);
 
+static bool is_left_out(const struct writing *writing) {
+    for (const char *const *path = writing->options->leave_out; path != NULL && *path != NULL; path++)
+        if (strcmp(*path, writing->path) == 0)
+            return true;
+    return false;
+}
+
 static bool put_entry(struct writing *writing, int dir, const char *name, struct pin_error *err) {
     struct stat st;
+    if (is_left_out(writing))
+        return true;
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return failed(writing, "look at", err);
     if (strncmp(name, ".wh.", 4) == 0)

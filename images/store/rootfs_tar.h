@@ -12,11 +12,12 @@
 #include "base/error.h"
 
 struct pin_rootfs_tar_options {
-    bool changes;      /* the directory is the upper one of an overlay: whiteouts are translated */
-    bool own_is_root;  /* what belongs to the caller is written as user and group 0 */
-    bool clamp_times;  /* no time later than `latest_s` */
-    int64_t latest_s;  /* seconds since 1970 */
-    uint32_t first_id; /* ids count from here: those of a sandbox with a range of its own */
+    const char *const *leave_out; /* paths below the root, ended by NULL; NULL: nothing */
+    bool changes;                 /* the directory is the upper one of an overlay: whiteouts are translated */
+    bool own_is_root;             /* what belongs to the caller is written as user and group 0 */
+    bool clamp_times;             /* no time later than `latest_s` */
+    int64_t latest_s;             /* seconds since 1970 */
+    uint32_t first_id;            /* ids count from here: those of a sandbox with a range of its own */
 };
 
 /* Reads the tree below `root`, writes the tar to `to`. */

@@ -278,6 +278,7 @@ static bool guide_child(const struct pin_build_input *input, uint32_t range,
            equip_child(input, shared, sandbox, err) &&
            (find_overlay(input->plan) < 0 ||
             pin_channel_take_changes(sandbox->control, &sandbox->changes, err)) &&
+           (!input->plan->hands_upper || pin_channel_take_upper(sandbox->control, &sandbox->upper, err)) &&
            (!input->plan->egress || pin_channel_take_egress(sandbox->control, &sandbox->egress, err)) &&
            (input->engine == NULL || guide_container(input->engine, sandbox, err));
 }
@@ -362,6 +363,7 @@ bool pin_sandbox_destroy(struct pin_sandbox *sandbox, struct pin_error *err) {
     pin_close_fd(&sandbox->pidfd);
     pin_close_fd(&sandbox->control);
     pin_close_fd(&sandbox->changes);
+    pin_close_fd(&sandbox->upper);
     pin_close_fd(&sandbox->workspace);
     pin_egress_close(&sandbox->egress);
     *sandbox = PIN_SANDBOX_NONE;

@@ -24,11 +24,12 @@ struct pin_build_input {
 };
 
 struct pin_sandbox {
-    pid_t init;                       /* a child of ours, not reaped; 0: none */
-    int pidfd;                        /* of init */
-    int control;                      /* our end of its control socket */
-    int changes;                      /* the upper directory of a copy-on-write workspace; -1: none */
-    int workspace;                    /* O_PATH: the directory that such a workspace covers; -1: none */
+    pid_t init;    /* a child of ours, not reaped; 0: none */
+    int pidfd;     /* of init */
+    int control;   /* our end of its control socket */
+    int changes;   /* the upper directory of a copy-on-write workspace; -1: none */
+    int upper;     /* the upper directory of a root from layers; -1: none that can be written */
+    int workspace; /* O_PATH: the directory that such a workspace covers; -1: none */
     struct pin_egress_sockets egress; /* for the broker; none without egress */
     struct pin_cgroup *cgroup;        /* NULL: none */
     uint32_t missing;                 /* set of 1u << enum pin_protection */
@@ -37,6 +38,7 @@ struct pin_sandbox {
     ((struct pin_sandbox){.pidfd = -1,                                                                       \
                           .control = -1,                                                                     \
                           .changes = -1,                                                                     \
+                          .upper = -1,                                                                       \
                           .workspace = -1,                                                                   \
                           .egress = {{-1, -1, -1, -1, -1, -1, -1}}})
 

@@ -68,10 +68,18 @@ bool pin_channel_wait(int control, enum pin_sync sync, int fds[PIN_CHANNEL_FDS_M
     return true;
 }
 
-bool pin_channel_send_changes(int control, int changes, struct pin_error *err) {
-    struct pin_init_message message = {.type = PIN_INIT_CHANGES};
-    return send_with(control, &message, sizeof(message), &changes, 1) ||
+static bool send_directory(int control, enum pin_init_type type, int directory, struct pin_error *err) {
+    struct pin_init_message message = {.type = (uint32_t)type};
+    return send_with(control, &message, sizeof(message), &directory, 1) ||
            pin_fail_errno(err, "hand the directory of the changes over");
+}
+
+bool pin_channel_send_changes(int control, int changes, struct pin_error *err) {
+    return send_directory(control, PIN_INIT_CHANGES, changes, err);
+}
+
+bool pin_channel_send_upper(int control, int upper, struct pin_error *err) {
+    return send_directory(control, PIN_INIT_UPPER, upper, err);
 }
 
 bool pin_channel_send_egress(int control, const struct pin_egress_sockets *sockets, struct pin_error *err) {
@@ -134,13 +142,21 @@ bool pin_channel_take_execution(int control, struct pin_error *err) {
     return got <= 0 || pin_channel_take_ready(control, err);
 }
 
-bool pin_channel_take_changes(int control, int *changes, struct pin_error *err) {
+static bool take_directory(int control, enum pin_init_type type, int *directory, struct pin_error *err) {
     struct pin_init_message message;
     int descriptor, count;
-    if (!take(control, PIN_INIT_CHANGES, &message, &descriptor, 1, &count, err))
+    if (!take(control, type, &message, &descriptor, 1, &count, err))
         return false;
-    *changes = descriptor;
+    *directory = descriptor;
     return true;
+}
+
+bool pin_channel_take_changes(int control, int *changes, struct pin_error *err) {
+    return take_directory(control, PIN_INIT_CHANGES, changes, err);
+}
+
+bool pin_channel_take_upper(int control, int *upper, struct pin_error *err) {
+    return take_directory(control, PIN_INIT_UPPER, upper, err);
 }
 
 bool pin_channel_take_egress(int control, struct pin_egress_sockets *sockets, struct pin_error *err) {

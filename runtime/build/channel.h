@@ -16,6 +16,9 @@ bool pin_channel_sync(int control, enum pin_sync sync, const int *fds, int count
  * build failed becomes the error. */
 bool pin_channel_take_changes(int control, int *changes, struct pin_error *err);
 
+/* The same of a root from layers: PIN_INIT_UPPER. */
+bool pin_channel_take_upper(int control, int *upper, struct pin_error *err);
+
 /* The parent's side: waits for PIN_INIT_EGRESS; the caller closes the sockets. */
 bool pin_channel_take_egress(int control, struct pin_egress_sockets *sockets, struct pin_error *err);
 
@@ -31,5 +34,6 @@ bool pin_channel_send_ready(int control, struct pin_error *err);
 bool pin_channel_wait(int control, enum pin_sync sync, int fds[PIN_CHANNEL_FDS_MAX], int *count,
                       struct pin_error *err);
 bool pin_channel_send_changes(int control, int changes, struct pin_error *err);
+bool pin_channel_send_upper(int control, int upper, struct pin_error *err);
 bool pin_channel_send_egress(int control, const struct pin_egress_sockets *sockets, struct pin_error *err);
 void pin_channel_send_failure(int control, const struct pin_error *failure);

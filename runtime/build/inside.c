@@ -75,8 +75,10 @@ static bool assemble_root(struct state *state, struct pin_error *err) {
         return pin_fail_errno(err, "open '/dev/null'");
     if (!pin_mounts_make(state->inside->plan, state->inside->sources, &state->mounts, err))
         return false;
-    return state->mounts.changes < 0 ||
-           pin_channel_send_changes(state->inside->control, state->mounts.changes, err);
+    return (state->mounts.changes < 0 ||
+            pin_channel_send_changes(state->inside->control, state->mounts.changes, err)) &&
+           (state->mounts.upper < 0 ||
+            pin_channel_send_upper(state->inside->control, state->mounts.upper, err));
 }
 
 static bool raise_loopback(struct state *state, struct pin_error *err) {
@@ -337,7 +339,7 @@ _Noreturn void pin_inside_run(const struct pin_inside *inside) {
     static char program[PATH_MAX];
     struct state state = {
         .inside = inside,
-        .mounts = {.root = -1, .null = -1, .changes = -1},
+        .mounts = {.root = -1, .null = -1, .changes = -1, .upper = -1},
         .init = -1,
         .null = -1,
         .report = inside->control,

@@ -95,7 +95,7 @@ static int make_overlay(const struct pin_plan *plan, struct pin_error *err) {
     return overlay;
 }
 
-int pin_layers_mount(const struct pin_plan *plan, struct pin_host_source *layers, int over,
+int pin_layers_mount(const struct pin_plan *plan, struct pin_host_source *layers, int over, int *upper,
                      struct pin_error *err) {
     PIN_CLOSE int scratch = make_scratch(plan, over, err);
     if (scratch < 0)
@@ -103,7 +103,8 @@ int pin_layers_mount(const struct pin_plan *plan, struct pin_host_source *layers
     for (size_t i = 0; i < plan->layer_count; i++)
         if (!attach_layer(&plan->layers[i], &layers[i], scratch, layer_name(i), err))
             return -1;
-    if (fchdir(scratch) != 0) {
+    PIN_CLOSE int changes = openat(scratch, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (changes < 0 || fchdir(scratch) != 0) {
         (void)pin_fail_errno(err, "enter the directory of the root's changes");
         return -1;
     }
@@ -113,5 +114,7 @@ int pin_layers_mount(const struct pin_plan *plan, struct pin_host_source *layers
         (void)pin_fail_errno(err, "leave the directory of the root's changes");
         return -1;
     }
+    if (overlay >= 0 && plan->hands_upper)
+        *upper = pin_steal_fd(&changes);
     return pin_steal_fd(&overlay);
 }

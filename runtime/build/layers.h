@@ -16,6 +16,6 @@ bool pin_layers_open(const struct pin_plan *plan, uint32_t range, struct pin_hos
                      struct pin_error *err);
 
 /* In the set-up child: the overlay, not attached to anything; -1 on failure. `over` is a directory that its
- * parts are attached to while it is made. */
-int pin_layers_mount(const struct pin_plan *plan, struct pin_host_source *layers, int over,
+ * parts are attached to while it is made. Where the plan hands the upper over, *upper becomes it. */
+int pin_layers_mount(const struct pin_plan *plan, struct pin_host_source *layers, int over, int *upper,
                      struct pin_error *err);

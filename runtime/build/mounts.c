@@ -391,7 +391,7 @@ static bool make_root(const struct pin_plan *plan, struct pin_host_sources *sour
     if (plan->root == PIN_ROOT_FROM_BIND) {
         mounts->root = pin_source_tree(&plan->root_bind, &sources->root, err);
     } else if (plan->root == PIN_ROOT_FROM_LAYERS) {
-        mounts->root = pin_layers_mount(plan, sources->layers, over, err);
+        mounts->root = pin_layers_mount(plan, sources->layers, over, &mounts->upper, err);
     } else {
         char size[32];
         (void)snprintf(size, sizeof(size), "%" PRIu64, plan->root_tmpfs_bytes);

@@ -10,9 +10,10 @@
 #include "runtime/plan/plan.h"
 
 struct pin_mounts {
-    int root;                         /* the new root's mount, attached over the old one */
-    int null;                         /* the host's /dev/null, proven: what masks files */
-    int changes;                      /* the upper directory of a copy-on-write workspace; -1: none */
+    int root;    /* the new root's mount, attached over the old one */
+    int null;    /* the host's /dev/null, proven: what masks files */
+    int changes; /* the upper directory of a copy-on-write workspace; -1: none */
+    int upper;   /* the upper directory of a root from layers that can be written; or -1 */
     struct pin_engine_groups *groups; /* of an engine's container: borrowed; NULL: none */
 };
 

@@ -33,6 +33,7 @@ enum pin_init_type {
     /* init to supervisor */
     PIN_INIT_BUILD_FAILED, /* payload: struct pin_error; the child then exits */
     PIN_INIT_CHANGES,      /* the builder: one descriptor, the upper directory of a copy-on-write workspace */
+    PIN_INIT_UPPER,        /* the builder: one descriptor, the upper directory of a root from layers */
     PIN_INIT_EGRESS,       /* the builder: value: set of enum pin_egress_socket; a descriptor for each */
     PIN_INIT_READY,        /* init runs, inside every wall */
     PIN_INIT_STARTED,     /* id; value: pid inside; with PIN_INIT_TTY one descriptor: the terminal's master */

@@ -9,11 +9,12 @@
 #define TIME_MAX_MS (UINT64_C(366) * 24 * 3600 * 1000)
 
 static const char *const verb_names[] = {
-    [PIN_KEPT_EXEC] = "exec",     [PIN_KEPT_SIGNAL] = "signal", [PIN_KEPT_END] = "end",
-    [PIN_KEPT_RESIZE] = "resize", [PIN_KEPT_SHOW] = "show",     [PIN_KEPT_STATS] = "stats",
-    [PIN_KEPT_PAUSE] = "pause",   [PIN_KEPT_RESUME] = "resume", [PIN_KEPT_STOP] = "stop",
-    [PIN_KEPT_KILL] = "kill",     [PIN_KEPT_WAIT] = "wait",     [PIN_KEPT_RENEW] = "renew",
-    [PIN_KEPT_ROOT] = "root",     [PIN_KEPT_LEND] = "lend",     [PIN_KEPT_ATTACH] = "attach",
+    [PIN_KEPT_EXEC] = "exec",       [PIN_KEPT_SIGNAL] = "signal", [PIN_KEPT_END] = "end",
+    [PIN_KEPT_RESIZE] = "resize",   [PIN_KEPT_SHOW] = "show",     [PIN_KEPT_STATS] = "stats",
+    [PIN_KEPT_PAUSE] = "pause",     [PIN_KEPT_RESUME] = "resume", [PIN_KEPT_STOP] = "stop",
+    [PIN_KEPT_KILL] = "kill",       [PIN_KEPT_WAIT] = "wait",     [PIN_KEPT_RENEW] = "renew",
+    [PIN_KEPT_ROOT] = "root",       [PIN_KEPT_LEND] = "lend",     [PIN_KEPT_ATTACH] = "attach",
+    [PIN_KEPT_CHANGES] = "changes",
 };
 _Static_assert(PIN_COUNT(verb_names) == PIN_KEPT_VERB_COUNT, "every verb has a name");
 

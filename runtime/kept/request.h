@@ -30,6 +30,7 @@ enum pin_kept_verb {
     PIN_KEPT_ROOT,   /* replies with a descriptor of the sandbox's root, for copying */
     PIN_KEPT_LEND,   /* the connection itself becomes a descriptor for a later exec, for who can't send any */
     PIN_KEPT_ATTACH, /* the output of an exec from the log and as it comes, its input, and its end */
+    PIN_KEPT_CHANGES, /* replies with a descriptor of what was changed on the image, for commit */
     PIN_KEPT_VERB_COUNT
 };
 const char *pin_kept_verb_name(enum pin_kept_verb verb);

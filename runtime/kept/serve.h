@@ -45,7 +45,9 @@ struct pin_kept_given { /* borrowed */
     const char *const *envp; /* of every exec, before its own; ends with NULL */
     const char *cwd;
     uint32_t umask;
-    bool has_owner; /* see struct pin_supervision */
+    bool has_owner;           /* see struct pin_supervision */
+    uint32_t first_id;        /* what the sandbox's id 0 is outside */
+    const char *image_digest; /* of the image that the root is made from; NULL: the host's */
     uid_t owner_uid;
     gid_t owner_gid;
     struct pin_limits limits; /* of each exec */

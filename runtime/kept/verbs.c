@@ -253,12 +253,28 @@ static void serve_lend(struct conn *conn, struct pin_kept_request *request) {
         pin_conn_fail(conn, request->id, &err);
 }
 
+/* For commit, which reads it, and has the sandbox frozen meanwhile. */
+static void serve_changes(struct conn *conn, struct pin_kept_request *request) {
+    const struct pin_kept_given *given = conn->kept->given;
+    if (given->sandbox->upper < 0 || given->image_digest == NULL) {
+        refuse(conn, request, PIN_ERROR_UNSUPPORTED,
+               "the sandbox keeps no changes of an image: its root is the host's or can't be written");
+        return;
+    }
+    PIN_CLOSE int upper = fcntl(given->sandbox->upper, F_DUPFD_CLOEXEC, 0);
+    pin_conn_send_fd(conn,
+                     json_pack("{s:I, s:{s:I, s:s}}", "id", (json_int_t)request->id, "ok", "first_id",
+                               (json_int_t)given->first_id, "image", given->image_digest),
+                     upper);
+}
+
 static serve_verb *const verbs[] = {
-    [PIN_KEPT_EXEC] = serve_exec,     [PIN_KEPT_SIGNAL] = serve_signal, [PIN_KEPT_END] = serve_end,
-    [PIN_KEPT_RESIZE] = serve_resize, [PIN_KEPT_SHOW] = serve_show,     [PIN_KEPT_STATS] = serve_stats,
-    [PIN_KEPT_PAUSE] = serve_pause,   [PIN_KEPT_RESUME] = serve_resume, [PIN_KEPT_STOP] = serve_stop,
-    [PIN_KEPT_KILL] = serve_kill,     [PIN_KEPT_WAIT] = serve_wait,     [PIN_KEPT_RENEW] = serve_renew,
-    [PIN_KEPT_ROOT] = serve_root,     [PIN_KEPT_LEND] = serve_lend,     [PIN_KEPT_ATTACH] = pin_attach_new,
+    [PIN_KEPT_EXEC] = serve_exec,       [PIN_KEPT_SIGNAL] = serve_signal, [PIN_KEPT_END] = serve_end,
+    [PIN_KEPT_RESIZE] = serve_resize,   [PIN_KEPT_SHOW] = serve_show,     [PIN_KEPT_STATS] = serve_stats,
+    [PIN_KEPT_PAUSE] = serve_pause,     [PIN_KEPT_RESUME] = serve_resume, [PIN_KEPT_STOP] = serve_stop,
+    [PIN_KEPT_KILL] = serve_kill,       [PIN_KEPT_WAIT] = serve_wait,     [PIN_KEPT_RENEW] = serve_renew,
+    [PIN_KEPT_ROOT] = serve_root,       [PIN_KEPT_LEND] = serve_lend,     [PIN_KEPT_ATTACH] = pin_attach_new,
+    [PIN_KEPT_CHANGES] = serve_changes,
 };
 _Static_assert(sizeof(verbs) / sizeof(verbs[0]) == PIN_KEPT_VERB_COUNT, "every verb is served");
 

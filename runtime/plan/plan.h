@@ -131,6 +131,7 @@ struct pin_plan {
     size_t layer_count;
     uint64_t upper_bytes; /* FROM_LAYERS: of the tmpfs with what is made in the root and written to it */
     bool root_read_only;
+    bool hands_upper; /* FROM_LAYERS: the builder gets a descriptor of what is written to the root */
     struct pin_op *ops;
     size_t op_count;
 

@@ -20,6 +20,7 @@ static void set_upper(struct pin_plan *plan) {
     plan->root = PIN_ROOT_FROM_LAYERS;
     bool writable = !bundle->root.read_only && bundle->ext.root_overlay.enabled;
     plan->root_read_only = !writable;
+    plan->hands_upper = writable;
     plan->upper_bytes = writable ? bundle->ext.root_overlay.size_bytes : MOUNT_POINTS_BYTES;
 }
 

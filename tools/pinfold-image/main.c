@@ -38,6 +38,8 @@ static int unknown_verb(const char *name) {
 
 int main(int argc, char **argv) {
     (void)umask(022); /* whatever the caller's: modes in the store are set explicitly, and must be possible */
+    if (argc >= 1 && strcmp(argv[0], verb_sandbox_commit.name) == 0) /* `pinfold commit` */
+        return pin_verb_main(&verb_sandbox_commit, argc - 1, argv + 1);
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_usage(argc < 2 ? stderr : stdout);
         return argc < 2 ? PIN_REPORT_EXIT : 0;

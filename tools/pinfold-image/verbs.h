@@ -15,6 +15,9 @@
 extern const struct pin_verb verb_pull, verb_import, verb_ls, verb_show, verb_rm, verb_gc, verb_verify,
     verb_export, verb_tag, verb_commit, verb_build;
 
+/* `pinfold commit`: of a kept sandbox. */
+extern const struct pin_verb verb_sandbox_commit;
+
 /* How long a verb waits for another that has the store to itself. */
 #define STORE_WAIT_S 60
 

@@ -12,6 +12,7 @@
 #include "runtime/state/state_dir.h"
 
 #define FDS_MAX 3
+#define HOLD_TRIES 500 /* of 2 ms */
 
 bool pin_client_find(struct pin_client *client, const char *name, struct pin_error *err) {
     client->name = name;
@@ -165,4 +166,35 @@ json_t *pin_client_call(struct pin_client *client, json_t *request, struct pin_e
                        client->name);
     json_decref(reply);
     return ok;
+}
+
+json_t *pin_client_ask_fd(struct pin_client *client, const char *verb, int *fd, struct pin_error *err) {
+    int got = -1;
+    if (!pin_client_send(client, pin_client_request(verb), NULL, 0, err))
+        return NULL;
+    json_t *reply = pin_client_receive(client, &got, err);
+    json_t *ok = reply == NULL ? NULL : json_incref(json_object_get(reply, "ok"));
+    json_decref(reply);
+    if (ok != NULL && got >= 0) {
+        *fd = got;
+        return ok;
+    }
+    if (ok != NULL)
+        (void)pin_fail(err, PIN_ERROR_INTERNAL, "the sandbox sent no descriptor");
+    pin_close_fd(&got);
+    json_decref(ok);
+    return NULL;
+}
+
+bool pin_client_hold(struct pin_client *client, struct pin_error *err) {
+    for (int tries = 0;; tries++) {
+        json_t *request = pin_client_request("pause");
+        (void)json_object_set_new(request, "hold", json_true());
+        json_t *ok = pin_client_call(client, request, err);
+        json_decref(ok);
+        if (ok != NULL || err->kind != PIN_ERROR_BUSY || tries == HOLD_TRIES)
+            return ok != NULL;
+        pin_error_clear(err);
+        (void)usleep(2000);
+    }
 }

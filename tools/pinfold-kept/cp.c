@@ -18,7 +18,6 @@
 #include "tools/pinfold/report.h"
 
 #define LIMIT_BYTES (4 * PIN_GIB)
-#define HOLD_TRIES 500 /* of 2 ms */
 
 struct cp_options {
     bool json;
@@ -123,31 +122,6 @@ static bool copy_between(struct side *from, struct side *to, int root, const jso
     return done;
 }
 
-static json_t *ask_root(struct pin_client *client, int *root, struct pin_error *err) {
-    if (!pin_client_send(client, pin_client_request("root"), NULL, 0, err))
-        return NULL;
-    json_t *reply = pin_client_receive(client, root, err);
-    json_t *ok = reply == NULL ? NULL : json_incref(json_object_get(reply, "ok"));
-    json_decref(reply);
-    if (ok != NULL && *root < 0)
-        (void)pin_fail(err, PIN_ERROR_INTERNAL, "the sandbox sent no root");
-    return ok;
-}
-
-/* Until our connection ends. It can't be just while a command is being started. */
-static bool hold(struct pin_client *client, struct pin_error *err) {
-    for (int tries = 0;; tries++) {
-        json_t *request = pin_client_request("pause");
-        (void)json_object_set_new(request, "hold", json_true());
-        json_t *ok = pin_client_call(client, request, err);
-        json_decref(ok);
-        if (ok != NULL || err->kind != PIN_ERROR_BUSY || tries == HOLD_TRIES)
-            return ok != NULL;
-        pin_error_clear(err);
-        (void)usleep(2000);
-    }
-}
-
 /* A host whose sandboxes can't be frozen copies all the same: no link is followed there either. */
 static bool copy_frozen(struct side *from, struct side *to, uint64_t limit_bytes, struct pin_error *err) {
     PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
@@ -155,12 +129,10 @@ static bool copy_frozen(struct side *from, struct side *to, uint64_t limit_bytes
     PIN_CLOSE int root = -1;
     if (!pin_client_open(&client, from->name[0] != '\0' ? from->name : to->name, err))
         return false;
-    json_t *ok = ask_root(&client, &root, err);
-    if (ok == NULL || root < 0) {
-        json_decref(ok);
+    json_t *ok = pin_client_ask_fd(&client, "root", &root, err);
+    if (ok == NULL)
         return false;
-    }
-    bool held_still = hold(&client, &unfrozen) || unfrozen.kind == PIN_ERROR_UNSUPPORTED;
+    bool held_still = pin_client_hold(&client, &unfrozen) || unfrozen.kind == PIN_ERROR_UNSUPPORTED;
     if (!held_still)
         *err = unfrozen;
     bool done = held_still && copy_between(from, to, root, ok, limit_bytes, err);

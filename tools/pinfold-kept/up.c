@@ -243,6 +243,8 @@ static bool serve(struct up *up, const struct up_options *values, const char **w
         .has_owner = up->front.plan->ranged,
         .owner_uid = pin_set_up_owner(&up->slot, bundle->process.uid),
         .owner_gid = pin_set_up_owner(&up->slot, bundle->process.gid),
+        .first_id = up->front.plan->ranged ? pin_set_up_owner(&up->slot, 0) : 0,
+        .image_digest = up->front.request.image_digest,
         .tty = up->front.ceiling->tty,
         .uid = bundle->process.uid,
         .gid = bundle->process.gid,

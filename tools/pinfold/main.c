@@ -37,6 +37,7 @@ static const struct program programs[] = {
     {"renew",  "kept",   "let a kept sandbox live longer"                       },
     {"attach", "kept",   "see, and type to, a command of a kept sandbox"        },
     {"cp",     "kept",   "copy files into or out of a kept sandbox"             },
+    {"commit", "image",  "make an image of what a kept sandbox has changed"     },
     {"image",  "image",  "pull, import, list and remove images"                 },
     {"policy", "policy", "check, explain and compare policies"                  },
     {"tool",   "tool",   "call a function of a tool: a request in, a result out"},
