@@ -2,6 +2,7 @@
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -293,3 +294,23 @@ def test_the_examples_run(pinfold, options, command, expected):
     result = pinfold.json(*command, policy=policy, options=[o.replace("{e}", folder) for o in options])
     assert result["status"] == "success", result
     assert expected in result["stdout"]
+
+
+def test_every_verb_has_a_page_and_a_completion(as_root, tmp_path):
+    def lines(*arguments):
+        return subprocess.run([as_root.program, *arguments], capture_output=True, text=True).stdout
+
+    def verbs_of(*words):
+        listed = lines(*words, "--help").split("verbs:\n")[1].split("\n\n")[0]
+        return [re.split("  +", line.strip())[0] for line in listed.splitlines()]
+
+    completion = lines("completion")
+    families = {"policy", "image", "audit", "tool", "config", "env"}
+    names = [name for name in verbs_of() if name not in families]
+    names += [f"{family} {name}" for family in sorted(families) for name in verbs_of(family)]
+    assert len(names) > 40
+    for name in names:
+        assert f"['{name}']='--help" in completion, name
+        page = lines("man", *name.split())
+        assert page.startswith(f".TH pinfold-{name.replace(' ', '-')} 1\n") and ".SH EXIT STATUS" in page, name
+    assert subprocess.run(["bash", "-n"], input=completion, text=True).returncode == 0

@@ -2,6 +2,10 @@
 
 #include "tools/pinfold/options.h"
 
+static const char run_exits[] =
+    "The command's own; 128+N when signal N ended it; 124 time limit; 137 memory limit;\n"
+    "125 pinfold itself refused or failed; 126 not executable; 127 not found.";
+
 /* "--memory N", "--tty", "--io epoll|uring" */
 static void print_form(const struct pin_option *option, FILE *to) {
     if (option->letter != 0)
@@ -49,7 +53,7 @@ static void print_roff(const char *text, FILE *to) {
     }
 }
 
-void pin_help_man(const struct pin_verb *verb, const char *program, FILE *to) {
+void pin_help_man(const struct pin_verb *verb, const char *program, const char *exits, FILE *to) {
     char title[64] = "";
     for (size_t i = 0; verb->name[i] != '\0' && i < sizeof(title) - 1; i++)
         title[i] = verb->name[i] == ' ' ? '-' : verb->name[i];
@@ -85,30 +89,38 @@ void pin_help_man(const struct pin_verb *verb, const char *program, FILE *to) {
         print_roff(option->help, to);
         (void)fprintf(to, "%s.\n", option->type == PIN_OPTION_TEXTS ? " (repeatable)" : "");
     }
-    (void)fputs(".SH EXIT STATUS\nThe command's own; 128+N when signal N ended it; 124 time limit; 137 "
-                "memory limit;\n"
-                "125 pinfold itself refused or failed; 126 not executable; 127 not found.\n",
-                to);
+    (void)fputs(".SH EXIT STATUS\n", to);
+    print_roff(exits != NULL ? exits : run_exits, to);
+    (void)fputs("\n", to);
 }
 
-void pin_help_completion(const struct pin_verb *const *verbs, size_t count, const char *program, FILE *to) {
-    (void)fprintf(to, "# bash completion for %s, printed by '%s completion'\n_%s() {\n    local verbs='",
+/* A table of options by verb, filled by every program, and one function that looks up the line's first words
+ * in it. */
+void pin_help_completion_head(const char *program, FILE *to) {
+    (void)fprintf(to, "# bash completion for %s, printed by '%s completion'\ndeclare -A _%s_options=(\n",
                   program, program, program);
-    for (size_t i = 0; i < count; i++)
-        (void)fprintf(to, "%s%s", i > 0 ? " " : "", verbs[i]->name);
-    (void)fputs("'\n    local word=${COMP_WORDS[COMP_CWORD]} options=''\n    case ${COMP_WORDS[1]} in\n", to);
-    for (size_t i = 0; i < count; i++) {
-        if (strchr(verbs[i]->name, ' ') != NULL)
-            continue;
-        (void)fprintf(to, "        %s) options='--help", verbs[i]->name);
-        for (size_t o = 0; o < verbs[i]->option_count; o++)
-            (void)fprintf(to, " --%s", verbs[i]->options[o].name);
-        (void)fputs("' ;;\n", to);
-    }
+}
+
+void pin_help_completion_verb(const struct pin_verb *verb, FILE *to) {
+    (void)fprintf(to, "    ['%s']='--help", verb->name);
+    for (size_t i = 0; i < verb->option_count; i++)
+        (void)fprintf(to, " --%s", verb->options[i].name);
+    (void)fputs("'\n", to);
+}
+
+void pin_help_completion_tail(const char *program, FILE *to) {
     (void)fprintf(
         to,
-        "    esac\n    if ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W \"$verbs\" -- \"$word\"))\n"
+        ")\n_%s() {\n"
+        "    local word=${COMP_WORDS[COMP_CWORD]} line=\"${COMP_WORDS[*]:1:COMP_CWORD-1}\" key next='' "
+        "options=''\n"
+        "    for key in \"${!_%s_options[@]}\"; do\n"
+        "        if [[ -z $line ]]; then next+=\" ${key%%%% *}\"\n"
+        "        elif [[ $key == \"$line \"* ]]; then key=${key#\"$line \"}; next+=\" ${key%%%% *}\"\n"
+        "        elif [[ \"$line \" == \"$key \"* ]]; then options=${_%s_options[$key]}; fi\n"
+        "    done\n"
+        "    if [[ -n $next ]]; then COMPREPLY=($(compgen -W \"$next\" -- \"$word\"))\n"
         "    elif [[ $word == -* ]]; then COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
         "    else COMPREPLY=($(compgen -f -- \"$word\")); fi\n}\ncomplete -F _%s %s\n",
-        program, program);
+        program, program, program, program, program);
 }

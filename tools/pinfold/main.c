@@ -3,13 +3,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <malloc.h>
-#include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/names.h"
-#include "base/text.h"
+#include "tools/pinfold/program.h"
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/verbs.h"
 
@@ -18,11 +18,7 @@ static const struct pin_verb *const verbs[] = {
     &pin_verb_bundle_export, &pin_verb_bundle_check, &pin_verb_doctor,
 };
 
-struct program {
-    const char *verb, *program, *summary; /* pinfold-PROGRAM */
-};
-
-static const struct program programs[] = {
+static const struct pin_program_link links[] = {
     {"up",     "kept",   "make a sandbox that stays, for 'exec'"                },
     {"logs",   "kept",   "what the commands of a kept sandbox have printed"     },
     {"ls",     "kept",   "list kept sandboxes"                                  },
@@ -55,47 +51,6 @@ static bool hold_standard_descriptors(void) {
     return fd >= 0 && close(fd) == 0;
 }
 
-static void print_usage(FILE *to) {
-    (void)fputs("usage: pinfold VERB [options] …\n\nRuns untrusted tool code in a sandbox that a policy "
-                "describes.\n\nverbs:\n",
-                to);
-    for (size_t i = 0; i < PIN_COUNT(verbs); i++)
-        (void)fprintf(to, "  %-14s %s\n", verbs[i]->name, verbs[i]->summary);
-    for (size_t i = 0; i < PIN_COUNT(programs); i++)
-        (void)fprintf(to, "  %-14s %s\n", programs[i].verb, programs[i].summary);
-    (void)fputs("\n'pinfold VERB --help' has the options and an example.\n", to);
-}
-
-static int unknown_verb(const char *name) {
-    struct pin_error err = {0};
-    const char *names[PIN_COUNT(verbs) + PIN_COUNT(programs)];
-    size_t count = 0;
-    for (size_t i = 0; i < PIN_COUNT(verbs); i++)
-        names[count++] = verbs[i]->name;
-    for (size_t i = 0; i < PIN_COUNT(programs); i++)
-        names[count++] = programs[i].verb;
-    const char *near = pin_name_suggest(names, count, name);
-    (void)pin_fail(&err, PIN_ERROR_USAGE, "there is no verb '%.60s'", name);
-    if (near != NULL)
-        (void)pin_hint(&err, "did you mean '%s'?", near);
-    else
-        (void)pin_hint(&err, "see 'pinfold --help'");
-    return pin_report(&err, false);
-}
-
-/* A verb is one word or two, "plan" or "bundle export"; *words is how many. */
-static const struct pin_verb *find_verb(int argc, char **argv, int *words) {
-    for (size_t i = 0; i < PIN_COUNT(verbs); i++) {
-        const char *name = verbs[i]->name, *space = strchr(name, ' ');
-        size_t first = space != NULL ? (size_t)(space - name) : strlen(name);
-        *words = space != NULL ? 2 : 1;
-        if (argc >= *words && strlen(argv[0]) == first && memcmp(argv[0], name, first) == 0 &&
-            (space == NULL || strcmp(argv[1], space + 1) == 0))
-            return verbs[i];
-    }
-    return NULL;
-}
-
 /* pinfold-NAME beside this program in the build tree, or in libexec where it is installed. */
 static int run_program(const char *name, char **argv) {
     char path[PATH_MAX], self[PATH_MAX];
@@ -126,38 +81,18 @@ int main(int argc, char **argv) {
         (void)fputs("pinfold: there is no argument or no room for a descriptor\n", stderr);
         return PIN_REPORT_EXIT;
     }
-    (void)signal(SIGPIPE, SIG_IGN);
-    if (argc < 2) {
-        print_usage(stderr);
-        return PIN_REPORT_EXIT;
-    }
-    const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        print_usage(stdout);
-        return 0;
-    }
-    if (strcmp(name, "--version") == 0) {
+    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
         (void)puts("pinfold " PIN_VERSION);
         return 0;
     }
-    if (strcmp(name, "completion") == 0) {
-        pin_help_completion(verbs, PIN_COUNT(verbs), "pinfold", stdout);
-        return 0;
-    }
-    if (strcmp(name, "man") == 0 && argc > 2) {
-        int wide;
-        const struct pin_verb *page = find_verb(argc - 2, argv + 2, &wide);
-        if (page == NULL)
-            return unknown_verb(argv[2]);
-        pin_help_man(page, "pinfold", stdout);
-        return 0;
-    }
-    int words;
-    const struct pin_verb *verb = find_verb(argc - 1, argv + 1, &words);
-    if (verb != NULL)
-        return pin_verb_main(verb, argc - 1 - words, argv + 1 + words);
-    for (size_t i = 0; i < PIN_COUNT(programs); i++)
-        if (strcmp(programs[i].verb, name) == 0)
-            return run_program(programs[i].program, argv + 1);
-    return unknown_verb(name);
+    static const struct pin_program program = {
+        .about = "Runs untrusted tool code in a sandbox that a policy describes.",
+        .verbs = verbs,
+        .count = PIN_COUNT(verbs),
+        .links = links,
+        .link_count = PIN_COUNT(links),
+        .run = run_program,
+    };
+    argv[0] = (char *)(uintptr_t) "pinfold"; /* whatever it was called by: no verb */
+    return pin_program_main(&program, argc, argv);
 }

@@ -83,7 +83,9 @@ void pin_options_free(struct pin_invocation *invocation);
 int pin_verb_main(const struct pin_verb *verb, int argc, char **argv);
 
 void pin_help_print(const struct pin_verb *verb, const char *program, FILE *to);
-/* A page in man(7) format. */
-void pin_help_man(const struct pin_verb *verb, const char *program, FILE *to);
-/* A completion script for bash of all verbs. */
-void pin_help_completion(const struct pin_verb *const *verbs, size_t count, const char *program, FILE *to);
+/* A page in man(7) format; `exits`: its exit codes, NULL: those of a run. */
+void pin_help_man(const struct pin_verb *verb, const char *program, const char *exits, FILE *to);
+/* A completion script for bash: head, a line for each verb, tail. */
+void pin_help_completion_head(const char *program, FILE *to);
+void pin_help_completion_verb(const struct pin_verb *verb, FILE *to);
+void pin_help_completion_tail(const char *program, FILE *to);
