@@ -200,9 +200,9 @@ static int print_completion(const struct pin_program *program) {
 static int print_man(const struct call *call, struct words words) {
     const struct call anyone = {call->program, NULL};
     int used;
-    const struct pin_verb *verb = find(call, words, &used);
+    const struct pin_verb *verb = find(&anyone, words, &used);
     if (verb == NULL)
-        verb = find(&anyone, words, &used);
+        verb = find(call, words, &used);
     if (verb != NULL) {
         pin_help_man(verb, "pinfold", call->program->exits, stdout);
         return 0;
