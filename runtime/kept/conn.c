@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "runtime/kept/parts.h"
+#include "runtime/kept/call.h"
 
 #define MESSAGES_A_TURN 16 /* then it is somebody else's turn */
 
@@ -40,6 +40,7 @@ void pin_conn_close(struct conn *conn) {
         if (!pin_verbs_set_frozen(kept, &err))
             pin_kept_fail(kept, &err); /* or it would stand still for ever */
     }
+    pin_runner_forget(kept, conn);
     for (struct exec *exec = kept->execs; exec != NULL; exec = exec->next) {
         if (exec->conn != conn)
             continue;

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/units.h"
 #include "runtime/build/cgroup/leaf.h"
-#include "runtime/kept/parts.h"
+#include "runtime/kept/call.h"
 
 #define FIRST_TICK_NS (PIN_NS_PER_MS / 2)
 #define LAST_TICK_NS (20 * PIN_NS_PER_MS)
@@ -424,6 +424,8 @@ static bool in_order(const struct pin_kept *kept, const struct exec *exec, uint3
 void pin_exec_on_message(struct pin_kept *kept, struct pin_link_message *message) {
     struct exec *exec = pin_exec_find(kept, message->head.id);
     struct pin_error err = {0};
+    if (pin_runner_on_message(kept, message))
+        return;
     if (!in_order(kept, exec, message->head.type)) {
         (void)pin_fail(&err, PIN_ERROR_INTERNAL, "init sent message %u out of its order", message->head.type);
         pin_kept_fail(kept, &err);

@@ -37,6 +37,7 @@ enum exec_state {
 
 struct pin_kept;
 struct conn;
+struct runner; /* call.h */
 
 enum { STREAM_OUT, STREAM_ERR, STREAM_FRAME, STREAM_COUNT };
 
@@ -121,6 +122,7 @@ struct pin_kept {
     struct conn *conns;
     struct exec *execs, *starting;
     struct attachment *attachments;
+    struct runner *runner;    /* NULL: none */
     struct pin_secrets known; /* every value that was handed in, the newest last */
     struct shared_mask *mask; /* of these */
     struct pin_secret_files files;

@@ -14,7 +14,7 @@ static const char *const verb_names[] = {
     [PIN_KEPT_PAUSE] = "pause",     [PIN_KEPT_RESUME] = "resume", [PIN_KEPT_STOP] = "stop",
     [PIN_KEPT_KILL] = "kill",       [PIN_KEPT_WAIT] = "wait",     [PIN_KEPT_RENEW] = "renew",
     [PIN_KEPT_ROOT] = "root",       [PIN_KEPT_LEND] = "lend",     [PIN_KEPT_ATTACH] = "attach",
-    [PIN_KEPT_CHANGES] = "changes",
+    [PIN_KEPT_CHANGES] = "changes", [PIN_KEPT_CALL] = "call",
 };
 _Static_assert(PIN_COUNT(verb_names) == PIN_KEPT_VERB_COUNT, "every verb has a name");
 
@@ -60,7 +60,7 @@ static const struct field fields[] = {
     {"signal",      TYPE_NUMBER,  OF(SIGNAL),            64,          AT(signal),      0               },
     {"rows",        TYPE_NUMBER,  OF(EXEC) | OF(RESIZE), UINT16_MAX,  AT(rows),        0               },
     {"columns",     TYPE_NUMBER,  OF(EXEC) | OF(RESIZE), UINT16_MAX,  AT(columns),     0               },
-    {"timeout_ms",  TYPE_NUMBER,  OF(EXEC),              TIME_MAX_MS, AT(timeout_ms),  AT(has_timeout) },
+    {"timeout_ms",  TYPE_NUMBER,  OF(EXEC) | OF(CALL),   TIME_MAX_MS, AT(timeout_ms),  AT(has_timeout) },
     {"grace_ms",    TYPE_NUMBER,  OF(STOP),              TIME_MAX_MS, AT(grace_ms),    AT(has_grace)   },
     {"idle_ms",     TYPE_NUMBER,  OF(RENEW),             TIME_MAX_MS, AT(idle_ms),     AT(has_idle)    },
     {"lifetime_ms", TYPE_NUMBER,  OF(RENEW),             TIME_MAX_MS, AT(lifetime_ms), AT(has_lifetime)},
@@ -75,6 +75,8 @@ static const struct field fields[] = {
     {"stdout",      TYPE_FLAG,    OF(EXEC) | OF(ATTACH), 0,           AT(out),         0               },
     {"stderr",      TYPE_FLAG,    OF(EXEC) | OF(ATTACH), 0,           AT(err),         0               },
     {"lent",        TYPE_NUMBERS, OF(EXEC) | OF(ATTACH), INT64_MAX,   AT(lent),        AT(lent_count)  },
+    {"key",         TYPE_TEXT,    OF(CALL),              0,           AT(key),         0               },
+    {"if_idle",     TYPE_FLAG,    OF(CALL),              0,           AT(if_idle),     0               },
     {"tty",         TYPE_FLAG,    OF(EXEC),              0,           AT(tty),         0               },
     {"detach",      TYPE_FLAG,    OF(EXEC),              0,           AT(detach),      0               },
     {"interactive", TYPE_FLAG,    OF(EXEC),              0,           AT(interactive), 0               },
@@ -209,6 +211,9 @@ static bool check_attach(const struct pin_kept_request *request, struct pin_erro
 static bool check(const struct pin_kept_request *request, struct pin_error *err) {
     if (request->verb == PIN_KEPT_ATTACH)
         return check_attach(request, err);
+    if (request->verb == PIN_KEPT_CALL)
+        return (request->key != NULL && strlen(request->key) <= PIN_KEPT_KEY_MAX) ||
+               wrong(err, "key", "is missing, or too long");
     if (request->verb != PIN_KEPT_EXEC)
         return request->verb != PIN_KEPT_SIGNAL || request->signal > 0 || wrong(err, "signal", "is missing");
     if (request->arg_count == 0 || request->args[0][0] == '\0')

@@ -31,11 +31,13 @@ enum pin_kept_verb {
     PIN_KEPT_LEND,   /* the connection itself becomes a descriptor for a later exec, for who can't send any */
     PIN_KEPT_ATTACH, /* the output of an exec from the log and as it comes, its input, and its end */
     PIN_KEPT_CHANGES, /* replies with a descriptor of what was changed on the image, for commit */
+    PIN_KEPT_CALL,    /* hands a packet to the sandbox's runner; replies with the call's result */
     PIN_KEPT_VERB_COUNT
 };
 const char *pin_kept_verb_name(enum pin_kept_verb verb);
 
-#define PIN_KEPT_FDS_MAX 3 /* stdin, stdout, stderr */
+#define PIN_KEPT_KEY_MAX 64 /* bytes of a call's key */
+#define PIN_KEPT_FDS_MAX 3  /* stdin, stdout, stderr */
 
 struct pin_kept_request {
     struct pin_arena arena; /* of all below */
@@ -55,6 +57,8 @@ struct pin_kept_request {
     bool input, out, err;            /* descriptors come with the message, or are lent, in this order */
     uint64_t lent[PIN_KEPT_FDS_MAX]; /* numbers of connections */
     size_t lent_count;
+    const char *key;        /* of a call: what its result has to hold */
+    bool if_idle;           /* a call that does not wait for another */
     bool tty, detach, hold; /* `hold`: a pause that ends with the connection, if not before */
     enum pin_output
         output; /* PASS: to the descriptors; CAPTURE: into the result; STREAM: JSON lines to `out` */

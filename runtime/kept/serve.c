@@ -10,8 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/units.h"
+#include "runtime/kept/call.h"
 #include "runtime/kept/home.h"
-#include "runtime/kept/parts.h"
 
 #define READY_NS (30 * PIN_NS_PER_S)
 #define LAST_WORDS_NS (2 * PIN_NS_PER_S) /* for clients to take what there is at the end */
@@ -76,7 +76,7 @@ static void on_idle(void *self) {
     struct pin_error err = {0};
     uint64_t now = pin_now_ns();
     kept->idle = NULL;
-    if (kept->exec_count > 0)
+    if (kept->exec_count > 0 || pin_runner_is_busy(kept))
         kept->active_ns = now;
     if (later(kept->active_ns, kept->idle_ns) <= now)
         pin_kept_end(kept, "idle", kept->given->limits.grace_ns);
@@ -221,6 +221,11 @@ static bool await_init(struct pin_kept *kept, struct pin_error *err) {
     while (!kept->ready && !kept->over)
         if (!pin_loop_step(kept->loop, err))
             return false;
+    if (kept->ready && !kept->ending && !pin_runner_start(kept, err))
+        return false;
+    while (!pin_runner_may_open(kept) && !kept->over)
+        if (!pin_loop_step(kept->loop, err))
+            return false;
     pin_timer_cancel(&kept->grace);
     if (kept->ready && !kept->ending)
         return true;
@@ -258,6 +263,7 @@ static void sweep(struct pin_kept *kept) {
         pin_exec_free(exec);
     }
     pin_attach_advance(kept);
+    pin_runner_advance(kept);
     for (struct conn **slot = &kept->conns; *slot != NULL;) {
         struct conn *conn = *slot;
         if (!conn->closed) {
@@ -308,8 +314,9 @@ static void say_goodbye(struct pin_kept *kept, bool destroyed) {
         pin_loop_at(kept->loop, later(pin_now_ns(), LAST_WORDS_NS), on_patience_over, &over, &err);
     for (struct exec *exec = kept->execs; exec != NULL; exec = exec->next)
         pin_exec_give_up(exec);
+    pin_runner_give_up(kept);
     sweep(kept);
-    while (kept->execs != NULL && !over && patience != NULL && step(kept, &err))
+    while ((kept->execs != NULL || pin_runner_is_busy(kept)) && !over && patience != NULL && step(kept, &err))
         ;
     json_t *end =
         json_pack("{s:s, s:b}", "why", kept->why != NULL ? kept->why : "failed", "cleared", (int)destroyed);
@@ -333,6 +340,7 @@ static void clean_up(struct pin_kept *kept) {
     for (struct conn *conn = kept->conns; conn != NULL; conn = conn->next)
         pin_conn_close(conn);
     sweep(kept);
+    pin_runner_free(kept);
     for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
         pin_timer_cancel(timers[i]);
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)

@@ -34,6 +34,18 @@ struct pin_kept_audit {
     bool (*end)(void *self, uint32_t exec, const struct pin_result *result, struct pin_error *err);
 };
 
+#define PIN_KEPT_SCRATCH_MAX 16
+
+/* A process that waits for calls of tools from the start, see call.h. */
+struct pin_kept_runner {        /* borrowed */
+    const char *const *argv;    /* ends with NULL */
+    bool forks;                 /* it answers many calls; otherwise one, and then the sandbox ends */
+    const char *const *scratch; /* file systems of the sandbox's own, which are emptied after each call */
+    size_t scratch_count;       /* at most PIN_KEPT_SCRATCH_MAX */
+    /* What is told of a call; NULL when memory is out. */
+    json_t *(*describe)(const struct pin_result *result, const char *key, int *exit_code);
+};
+
 struct pin_kept_given { /* borrowed */
     int folder;         /* of the sandbox, see home.h */
     const char *name, *fingerprint;
@@ -59,6 +71,8 @@ struct pin_kept_given { /* borrowed */
     const char *const *secrets, *const *secret_variables; /* secret_spec.h; "NAME=VARIABLE" */
     size_t secret_count, secret_variable_count;
     struct pin_kept_audit audit;
+
+    const struct pin_kept_runner *runner; /* NULL: none */
 
     struct pin_egress_ops egress;  /* `fd` NULL: none */
     uint64_t idle_ns, lifetime_ns; /* PIN_UNLIMITED: none */

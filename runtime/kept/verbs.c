@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/units.h"
-#include "runtime/kept/parts.h"
+#include "runtime/kept/call.h"
 
 #define FREEZE_NS (2 * PIN_NS_PER_S)
 #define COMMAND_SHOWN 255 /* bytes of a command's name */
@@ -121,12 +121,14 @@ static void serve_stats(struct conn *conn, struct pin_kept_request *request) {
     if (usage.oom_kills < kept->exec_oom_kills)
         usage.oom_kills = kept->exec_oom_kills;
     reply(conn, request,
-          json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "state", state_of(kept), "age_ms",
+          json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "state", state_of(kept), "age_ms",
                     (json_int_t)((pin_now_ns() - kept->started_ns) / PIN_NS_PER_MS), "cpu_ms",
                     (json_int_t)(usage.cpu_ns / PIN_NS_PER_MS), "memory_peak_bytes",
                     (json_int_t)usage.memory_peak_bytes, "pids_peak", (json_int_t)usage.pids_peak,
                     "oom_kills", (json_int_t)usage.oom_kills, "execs", (json_int_t)kept->last_exec, "running",
-                    (json_int_t)kept->exec_count, "egress_events", (json_int_t)kept->egress_events));
+                    (json_int_t)kept->exec_count + pin_runner_is_busy(kept), "idle_ms",
+                    (json_int_t)((pin_now_ns() - kept->active_ns) / PIN_NS_PER_MS), "egress_events",
+                    (json_int_t)kept->egress_events));
 }
 
 bool pin_verbs_set_frozen(struct pin_kept *kept, struct pin_error *err) {
@@ -269,12 +271,15 @@ static void serve_changes(struct conn *conn, struct pin_kept_request *request) {
 }
 
 static serve_verb *const verbs[] = {
-    [PIN_KEPT_EXEC] = serve_exec,       [PIN_KEPT_SIGNAL] = serve_signal, [PIN_KEPT_END] = serve_end,
-    [PIN_KEPT_RESIZE] = serve_resize,   [PIN_KEPT_SHOW] = serve_show,     [PIN_KEPT_STATS] = serve_stats,
-    [PIN_KEPT_PAUSE] = serve_pause,     [PIN_KEPT_RESUME] = serve_resume, [PIN_KEPT_STOP] = serve_stop,
-    [PIN_KEPT_KILL] = serve_kill,       [PIN_KEPT_WAIT] = serve_wait,     [PIN_KEPT_RENEW] = serve_renew,
-    [PIN_KEPT_ROOT] = serve_root,       [PIN_KEPT_LEND] = serve_lend,     [PIN_KEPT_ATTACH] = pin_attach_new,
-    [PIN_KEPT_CHANGES] = serve_changes,
+    [PIN_KEPT_EXEC] = serve_exec,       [PIN_KEPT_SIGNAL] = serve_signal,
+    [PIN_KEPT_END] = serve_end,         [PIN_KEPT_RESIZE] = serve_resize,
+    [PIN_KEPT_SHOW] = serve_show,       [PIN_KEPT_STATS] = serve_stats,
+    [PIN_KEPT_PAUSE] = serve_pause,     [PIN_KEPT_RESUME] = serve_resume,
+    [PIN_KEPT_STOP] = serve_stop,       [PIN_KEPT_KILL] = serve_kill,
+    [PIN_KEPT_WAIT] = serve_wait,       [PIN_KEPT_RENEW] = serve_renew,
+    [PIN_KEPT_ROOT] = serve_root,       [PIN_KEPT_LEND] = serve_lend,
+    [PIN_KEPT_ATTACH] = pin_attach_new, [PIN_KEPT_CHANGES] = serve_changes,
+    [PIN_KEPT_CALL] = pin_runner_serve,
 };
 _Static_assert(sizeof(verbs) / sizeof(verbs[0]) == PIN_KEPT_VERB_COUNT, "every verb is served");
 

@@ -15,6 +15,13 @@ static const char *const languages[] = {
 };
 _Static_assert(PIN_COUNT(languages) == PIN_TOOL_LANGUAGE_COUNT, "every language has a name");
 
+static const char *const reuses[] = {
+    [PIN_TOOL_REUSE_COLD] = "cold",
+    [PIN_TOOL_REUSE_NEVER] = "never",
+    [PIN_TOOL_REUSE_FINGERPRINT] = "fingerprint",
+};
+_Static_assert(PIN_COUNT(reuses) == PIN_TOOL_REUSE_COUNT, "every kind of reuse has a name");
+
 static const char *const layer_names[] = {
     [PIN_TOOL_ENV_SANDBOX] = "sandbox",
     [PIN_TOOL_ENV_AGENT] = "agent",
@@ -173,18 +180,6 @@ static void take_policy(struct pin_tool_request *request, json_t *value, struct 
                        "the field must be the name of a built-in or installed policy");
 }
 
-static bool is_empty(const json_t *value) {
-    return json_is_null(value) || json_is_false(value) ||
-           (json_is_array(value) && json_array_size(value) == 0) ||
-           (json_is_string(value) && json_string_length(value) == 0);
-}
-
-static void later(const char *pointer, const json_t *value, struct pin_findings *found) {
-    if (!is_empty(value))
-        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, pointer, "leave the field out",
-                       "this version can't do what the field asks for");
-}
-
 /* "NAME==1.0", or {"name": "NAME", "version": "1.0"}. In the request's arena; NULL with a finding. */
 static const char *requirement_text(struct pin_tool_request *request, enum pin_installer installer,
                                     json_t *item, const char *pointer, struct pin_findings *found) {
@@ -258,8 +253,12 @@ static void take_privileged(struct pin_tool_request *request, json_t *value, str
 }
 
 static void take_reuse(struct pin_tool_request *request, json_t *value, struct pin_findings *found) {
-    (void)request;
-    later("/reuse", value, found);
+    const char *name = text_of(value, "/reuse", found);
+    int at = name == NULL ? -1 : pin_name_find(reuses, PIN_COUNT(reuses), name);
+    if (at >= 0)
+        request->reuse = (enum pin_tool_reuse)at;
+    else if (name != NULL)
+        wrong(found, "/reuse", "\"cold\", \"never\" or \"fingerprint\"");
 }
 
 static const struct field fields[] = {
@@ -382,11 +381,11 @@ static json_t *parameter_names(const struct pin_tool_request *request) {
     return names;
 }
 
-char *pin_tool_request_packet(const struct pin_tool_request *request, const char *key) {
+char *pin_tool_request_packet(const struct pin_tool_request *request, const char *key, const json_t *env) {
     json_t *packet =
-        json_pack("{s:s, s:s, s:s, s:s, s:O, s:o, s:s, s:o, s:o, s:b}", "key", key, "language",
-                  languages[request->language], "source", request->source, "name", request->name, "args",
-                  request->args, "agent_state", or_null(request->agent_state), "agent_state_encoding",
+        json_pack("{s:s, s:o, s:s, s:s, s:s, s:O, s:o, s:s, s:o, s:o, s:b}", "key", key, "env", or_null(env),
+                  "language", languages[request->language], "source", request->source, "name", request->name,
+                  "args", request->args, "agent_state", or_null(request->agent_state), "agent_state_encoding",
                   request->pickled ? "pickle" : "json", "agent_id", text_or_null(request->agent_id),
                   "parameters", parameter_names(request), "named", (int)request->named);
     char *text = packet == NULL ? NULL : json_dumps(packet, JSON_COMPACT);

@@ -19,6 +19,13 @@
 
 enum pin_tool_language { PIN_TOOL_PYTHON, PIN_TOOL_TYPESCRIPT, PIN_TOOL_JAVASCRIPT, PIN_TOOL_LANGUAGE_COUNT };
 
+enum pin_tool_reuse {                             /* of sandboxes */
+                      PIN_TOOL_REUSE_COLD,        /* one is built for the call */
+                      PIN_TOOL_REUSE_NEVER,       /* one that was started ahead, and has no other call */
+                      PIN_TOOL_REUSE_FINGERPRINT, /* one that stays, for calls of the same fingerprint */
+                      PIN_TOOL_REUSE_COUNT
+};
+
 enum pin_tool_layer { /* of the environment, lowest first; "env" has an object for each */
                       PIN_TOOL_ENV_SANDBOX,
                       PIN_TOOL_ENV_AGENT,
@@ -44,6 +51,7 @@ struct pin_tool_request { /* zeroed at first */
     struct pin_arena arena; /* of the requirements' texts */
     struct pin_requirements requirements[PIN_INSTALLER_COUNT];
     uint64_t timeout_ns; /* 0: not said */
+    enum pin_tool_reuse reuse;
 };
 
 /* False with findings. */
@@ -52,5 +60,6 @@ bool pin_tool_request_parse(struct pin_tool_request *request, const char *text, 
 void pin_tool_request_free(struct pin_tool_request *request);
 
 /* What the runner reads on its stdin, JSON that the caller frees with free(); `key` is returned by the runner
- * with its result. NULL when memory is out. */
-char *pin_tool_request_packet(const struct pin_tool_request *request, const char *key);
+ * with its result. `env` (NULL: none): the whole environment, for a runner that was started without the call.
+ * NULL when memory is out. */
+char *pin_tool_request_packet(const struct pin_tool_request *request, const char *key, const json_t *env);

@@ -135,7 +135,7 @@ def test_all_faults_of_the_arguments_are_named_at_once(as_root):
 
 @pytest.mark.parametrize("change, kind, pointer", [
     ({"pip_requirements": ["x", "-r y"]}, "invalid", "/pip_requirements/1"), ({"npm_requirements": ["file:x"]}, "invalid", "/npm_requirements/0"),
-    ({"configuration": "nope"}, "not_found", "/configuration"), ({"reuse": "never"}, "unsupported", "/reuse"),
+    ({"configuration": "nope"}, "not_found", "/configuration"), ({"reuse": "always"}, "invalid", "/reuse"),
     ({"privileged": True}, "refused", "/privileged"), ({"language": "ruby"}, "invalid", "/language"), ({"source": 1}, "invalid", "/source"),
     ({"name": "a b"}, "invalid", "/name"), ({"args": []}, "invalid", "/args"), ({"env": {"host": {}}}, "invalid", "/env"),
     ({"env": {"call": {"A": 1}}}, "invalid", "/env/call/A"), ({"timeout": "soon"}, "invalid", "/timeout"), ({"timeout": 0}, "invalid", "/timeout"),

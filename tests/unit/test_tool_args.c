@@ -222,7 +222,7 @@ static void a_request_keeps_what_it_was_given(void **state) {
     assert_int_equal(request.language, PIN_TOOL_TYPESCRIPT);
     assert_string_equal(request.name, "g");
     assert_true(request.timeout_ns == 1500000000);
-    char *packet = pin_tool_request_packet(&request, "key");
+    char *packet = pin_tool_request_packet(&request, "key", NULL);
     assert_non_null(strstr(packet, "\"parameters\":[\"z\",\"a\"]"));
     assert_non_null(strstr(packet, "\"args\":{\"z\":2,\"a\":1}"));
     free(packet);

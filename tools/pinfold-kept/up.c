@@ -25,6 +25,7 @@
 #include "runtime/egress/session.h"
 #include "runtime/kept/home.h"
 #include "runtime/kept/serve.h"
+#include "tools/pinfold-kept/up.h"
 #include "tools/pinfold-kept/verbs.h"
 #include "tools/pinfold/front.h"
 #include "tools/pinfold/lease.h"
@@ -67,6 +68,8 @@ struct up { /* what the supervisor owns, from the name to the end */
     const char *receipt_file;      /* absolute: the supervisor leaves the caller's directory */
     struct pin_cgroup_usage usage; /* at its end */
     const char *name;
+    const struct pin_up_settings *settings; /* NULL: of the verb */
+    struct pin_kept_runner runner;
     int told; /* the pipe to who waits for us */
     bool ready;
     char fingerprint[PIN_DIGEST_TEXT];
@@ -226,6 +229,54 @@ static json_t *describe(struct up *up) {
                      (int)up->audit.lifecycle, "missing", missing, "labels", pin_set_up_labels(ext));
 }
 
+static bool is_sealed(const struct pin_plan *plan, const char *target) {
+    for (size_t i = 0; i < plan->op_count; i++)
+        if ((plan->ops[i].kind == PIN_OP_SEAL || plan->ops[i].kind == PIN_OP_READ_ONLY) &&
+            strcmp(plan->ops[i].target, target) == 0)
+            return true;
+    return false;
+}
+
+static bool is_scratch(const struct pin_plan *plan, const struct pin_op *op) {
+    return op->kind == PIN_OP_FILESYSTEM &&
+           (strcmp(op->type, "tmpfs") == 0 || strcmp(op->type, "mqueue") == 0) &&
+           !is_sealed(plan, op->target);
+}
+
+/* The runner, with the file systems that each call may write to, and that nobody else sees. */
+static const struct pin_kept_runner *take_runner(struct up *up) {
+    const struct pin_plan *plan = up->front.plan;
+    if (up->settings == NULL || up->settings->runner == NULL)
+        return NULL;
+    const char **scratch = pin_arena_array(&up->front.arena, PIN_KEPT_SCRATCH_MAX, sizeof(*scratch));
+    up->runner = *up->settings->runner;
+    up->runner.scratch = scratch;
+    for (size_t i = 0; i < plan->op_count && up->runner.scratch_count < PIN_KEPT_SCRATCH_MAX; i++)
+        if (is_scratch(plan, &plan->ops[i]))
+            scratch[up->runner.scratch_count++] = plan->ops[i].target;
+    return &up->runner;
+}
+
+bool pin_up_can_share(const struct pin_front *front, struct pin_error *err) {
+    const struct pin_plan *plan = front->plan;
+    size_t scratch = 0;
+    for (size_t i = 0; i < plan->op_count; i++) {
+        scratch += is_scratch(plan, &plan->ops[i]);
+        if (plan->ops[i].kind == PIN_OP_OVERLAY)
+            return pin_fail(err, PIN_ERROR_UNSUPPORTED, "the workspace is copied for each call");
+    }
+    for (int set = 0; set < PIN_CAP_SET_COUNT; set++)
+        if (plan->capabilities[set] != 0)
+            return pin_fail(err, PIN_ERROR_UNSUPPORTED, "the policy grants capabilities");
+    if (!plan->root_read_only)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "the root is writable");
+    if (!front->bundle->seccomp.present)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "there is no system call filter");
+    return scratch <= PIN_KEPT_SCRATCH_MAX ||
+           pin_fail(err, PIN_ERROR_UNSUPPORTED, "there are more than %d file systems to write to",
+                    PIN_KEPT_SCRATCH_MAX);
+}
+
 static bool serve(struct up *up, const struct up_options *values, const char **why, struct pin_error *err) {
     const struct pin_bundle *bundle = up->front.bundle;
     up->missing_count = pin_set_up_missing(up->sandbox.missing, up->missing);
@@ -252,6 +303,7 @@ static bool serve(struct up *up, const struct up_options *values, const char **w
         .secret_count = bundle->ext.secret_count,
         .secret_variables = up->front.secret_variables,
         .secret_variable_count = up->front.secret_variable_count,
+        .runner = take_runner(up),
         .idle_ns = values->idle.given ? values->idle.value : PIN_UNLIMITED,
         .lifetime_ns = values->lifetime.given ? values->lifetime.value : PIN_UNLIMITED,
         .self = up,
@@ -299,6 +351,10 @@ static bool leave_caller(struct pin_error *err) {
 
 static bool fingerprint(struct up *up, struct pin_error *err) {
     uint8_t digest[PIN_SHA256_SIZE];
+    if (up->settings != NULL && up->settings->fingerprint != NULL) {
+        (void)snprintf(up->fingerprint, sizeof(up->fingerprint), "%s", up->settings->fingerprint);
+        return true;
+    }
     if (!pin_bundle_fingerprint(up->front.bundle, digest, err))
         return false;
     pin_run_secrets_fingerprint(&up->secrets, digest);
@@ -413,6 +469,24 @@ static bool start(struct up *up, const struct up_options *values, struct pin_err
     while (waitpid(middle, NULL, 0) < 0 && errno == EINTR)
         ;
     return await(up, from, err);
+}
+
+bool pin_up_start(struct pin_front *front, const struct pin_up_settings *settings, struct pin_error *err) {
+    const struct up_options values = {
+        .idle = {settings->idle_ns != PIN_UNLIMITED, settings->idle_ns}
+    };
+    struct up up = {.front = *front,
+                    .home = PIN_HOME_NONE,
+                    .slot = PIN_SLOT_NONE,
+                    .sandbox = PIN_SANDBOX_NONE,
+                    .egress = PIN_EGRESS_SESSION_NONE,
+                    .audit = PIN_RUN_AUDIT_NONE,
+                    .name = settings->name,
+                    .settings = settings,
+                    .told = -1};
+    bool ok = start(&up, &values, err);
+    *front = up.front; /* its arena may have grown */
+    return ok;
 }
 
 static void print(const struct up *up, bool as_json) {

@@ -12,13 +12,14 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/names.h"
-#include "pin_tool_runners.h"
 #include "runtime/tool/env.h"
 #include "runtime/tool/fingerprint.h"
 #include "runtime/tool/request.h"
 #include "runtime/tool/result.h"
 #include "tools/pinfold-tool/configure.h"
+#include "tools/pinfold-tool/runners.h"
 #include "tools/pinfold-tool/verbs.h"
+#include "tools/pinfold-tool/warm.h"
 #include "tools/pinfold/one_shot.h"
 #include "tools/pinfold/report.h"
 
@@ -57,17 +58,6 @@ static const struct pin_option options[] = {
 };
 /* clang-format on */
 
-struct language {
-    const char *program, *flag; /* `program flag RUNNER` */
-    const char *runner, *more;  /* names of embedded files; `more` goes before the request on stdin */
-};
-
-static const struct language languages[] = {
-    [PIN_TOOL_PYTHON] = {"python3", "-c", "runner.py", "more.py"},
-    [PIN_TOOL_TYPESCRIPT] = {"node",    "-e", "runner.js", NULL     },
-    [PIN_TOOL_JAVASCRIPT] = {"node",    "-e", "runner.js", NULL     },
-};
-
 struct call {
     struct pin_tool_request request;
     struct pin_arena arena;
@@ -75,17 +65,10 @@ struct call {
     struct pin_tool_env env;
     struct pin_front_options front;
     struct pin_one_shot run;
-    char *argv[4];
     char key[PIN_TOOL_KEY_TEXT];
     uint8_t digest[PIN_SHA256_SIZE]; /* of all that shapes the sandbox */
+    char note[400];                  /* why it is run cold, where it asked for more */
 };
-
-static const char *embedded(const char *name) {
-    for (size_t i = 0; i < pin_tool_runners_count; i++)
-        if (strcmp(pin_tool_runners[i].name, name) == 0)
-            return (const char *)pin_tool_runners[i].data;
-    return "";
-}
 
 static bool read_request(struct call *call, const char *name, struct pin_findings *found) {
     struct pin_error err = {0};
@@ -129,17 +112,14 @@ static bool put_options(struct call *call, const struct call_options *values, st
 }
 
 static bool plan_call(struct call *call, const struct call_options *values, struct pin_findings *found) {
-    const struct language *language = &languages[call->request.language];
+    size_t count = 0;
     if (!pin_call_configure(&call->config, &call->request, values->organisation, values->configuration,
                             &call->arena, found) ||
         !put_options(call, values, found))
         return false;
-    call->argv[0] = pin_arena_strdup(&call->arena, language->program);
-    call->argv[1] = pin_arena_strdup(&call->arena, language->flag);
-    call->argv[2] = pin_arena_strdup(&call->arena, embedded(language->runner));
+    char **argv = pin_runner_argv(call->request.language, PIN_RUNNER_COLD, &call->arena, &count);
     call->run.front.request.records = call->run.front.request.hands_secrets = true;
-    return pin_front_bundle(&call->run.front, &call->front, call->argv, 3, found) &&
-           pin_front_plan(&call->run.front, found);
+    return pin_front_bundle(&call->run.front, &call->front, argv, count, found);
 }
 
 static bool draw_key(struct call *call, struct pin_error *err) {
@@ -153,16 +133,16 @@ static bool draw_key(struct call *call, struct pin_error *err) {
 
 /* The runner's stdin, in memory alone: it holds the tool's arguments. */
 static int make_input(const struct call *call, struct pin_error *err) {
-    const char *more = languages[call->request.language].more;
+    const char *more = pin_runner_preface(call->request.language);
     PIN_CLOSE int input = memfd_create("tool-call", MFD_CLOEXEC);
-    PIN_FREE char *packet = pin_tool_request_packet(&call->request, call->key);
+    PIN_FREE char *packet = pin_tool_request_packet(&call->request, call->key, NULL);
     if (packet == NULL)
         errno = ENOMEM;
     if (input < 0 || packet == NULL) {
         (void)pin_fail_errno(err, "hand the request in");
         return -1;
     }
-    if ((more != NULL && !pin_write_all(input, embedded(more), strlen(embedded(more)) + 1, err)) ||
+    if ((more != NULL && !pin_write_all(input, more, strlen(more) + 1, err)) ||
         !pin_write_all(input, packet, strlen(packet), err))
         return -1;
     if (lseek(input, 0, SEEK_SET) != 0) {
@@ -180,6 +160,8 @@ static int print_result(struct call *call) {
     if (pin_is_set(&call->run.receipt_fault))
         fault = pin_report(&call->run.receipt_fault, false);
     json_t *json = pin_tool_result_json(&call->run.result, call->key, &code);
+    if (json != NULL && call->note[0] != '\0')
+        (void)json_array_append_new(json_object_get(json, "notes"), json_string(call->note));
     bool told = json != NULL ? pin_json_print(STDOUT_FILENO, json, &err)
                              : pin_fail(&err, PIN_ERROR_EXHAUSTED, "the result can't be held: memory is out");
     json_decref(json);
@@ -188,15 +170,19 @@ static int print_result(struct call *call) {
     return fault != 0 ? fault : code;
 }
 
-static bool print_fingerprint(struct call *call, struct pin_error *err) {
+static struct pin_tool_shape shape_of(const struct call *call) {
     const struct pin_tool_config *stored = &call->config.stored;
-    const struct pin_tool_shape shape = {
-        .language = languages[call->request.language].program,
+    return (struct pin_tool_shape){
+        .language = pin_runner_program(call->request.language),
         .organisation = stored->organisation,
         .configuration = stored->name,
         .configuration_digest = stored->name != NULL ? stored->digest : NULL,
         .privileged = call->request.privileged,
     };
+}
+
+static bool print_fingerprint(struct call *call, struct pin_error *err) {
+    const struct pin_tool_shape shape = shape_of(call);
     return pin_tool_fingerprint(call->run.front.bundle, &shape, PIN_TOOL_SCOPE_SANDBOX, call->digest, err);
 }
 
@@ -228,13 +214,59 @@ static int report_refusal(const struct call *call, const struct pin_findings *fo
     return pin_report_findings(found, true);
 }
 
+static int run_cold(struct call *call, const struct call_options *values, struct pin_findings *found) {
+    return pin_front_plan(&call->run.front, found) ? run_planned(call, values)
+                                                   : report_refusal(call, found, values->audit_sync);
+}
+
+static int print_answer(json_t *result, int code) {
+    struct pin_error err = {0};
+    bool told = pin_json_print(STDOUT_FILENO, result, &err);
+    json_decref(result);
+    return told ? code : pin_report(&err, false);
+}
+
+/* In a sandbox that is there; or else cold, and the next one finds one. */
+static int run_warm(struct call *call, const struct call_options *values, struct pin_findings *found) {
+    const struct pin_tool_shape shape = shape_of(call);
+    struct pin_warm warm = {&call->request, &call->front,          &call->run.front,
+                            &shape,         .arena = &call->arena, .state_dir = -1};
+    struct pin_error err = {0};
+    json_t *result = NULL;
+    int code = 0;
+    enum pin_warm_end end = PIN_WARM_NONE;
+    if (values->receipt != NULL)
+        (void)pin_fail(&err, PIN_ERROR_UNSUPPORTED, "it wants a receipt");
+    else if (call->env.sealed_count > 0)
+        (void)pin_fail(&err, PIN_ERROR_UNSUPPORTED, "it is handed sealed values");
+    if (pin_is_set(&err))
+        end = PIN_WARM_CANNOT;
+    else if (!pin_warm_begin(&warm, &err)) /* it has named what it can't share */
+        end = err.kind == PIN_ERROR_UNSUPPORTED ? PIN_WARM_CANNOT : PIN_WARM_FAILED;
+    else
+        end = pin_warm_call(&warm, &result, &code, &err);
+    if (end == PIN_WARM_CANNOT)
+        (void)snprintf(call->note, sizeof(call->note), "reuse: the call had a sandbox of its own: %s",
+                       err.message);
+    if (end == PIN_WARM_FAILED)
+        code = pin_report(&err, true);
+    else
+        code = end == PIN_WARM_ANSWERED ? print_answer(result, code) : run_cold(call, values, found);
+    if (end == PIN_WARM_NONE || (end == PIN_WARM_ANSWERED && warm.scope == PIN_TOOL_SCOPE_POOL))
+        pin_warm_top_up_behind(&warm);
+    pin_warm_end(&warm);
+    return code;
+}
+
 static int run_call(const struct pin_invocation *invocation) {
     const struct call_options *values = invocation->values;
     const char *name = invocation->argument_count > 0 ? invocation->arguments[0] : NULL;
     static struct pin_findings found;
     struct call call = {.run = PIN_ONE_SHOT_NONE};
     bool ok = read_request(&call, name, &found) && plan_call(&call, values, &found);
-    int code = ok ? run_planned(&call, values) : report_refusal(&call, &found, values->audit_sync);
+    int code = !ok                                         ? report_refusal(&call, &found, values->audit_sync)
+               : call.request.reuse == PIN_TOOL_REUSE_COLD ? run_cold(&call, values, &found)
+                                                           : run_warm(&call, values, &found);
     pin_one_shot_free(&call.run);
     pin_call_config_free(&call.config);
     pin_tool_request_free(&call.request);

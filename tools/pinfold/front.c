@@ -234,6 +234,8 @@ static bool load_policy(struct pin_front *front, const struct pin_front_options 
         return false;
     struct pin_policy *site = pin_site_load(options->site, found);
     bool ok = !pin_found_any(found) && pin_site_apply(front->ceiling, site, found);
+    if (ok && options->narrow != NULL)
+        options->narrow(front->ceiling);
     pin_policy_free(site);
     if (ok && options->layer_count > 0)
         show_layers(front->ceiling, options);

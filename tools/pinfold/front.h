@@ -33,6 +33,7 @@ struct pin_front_options { /* the first member of each verb's values */
     const struct pin_mount_rule
         *layers; /* of pinfold's own making, shown over the policy's mounts; borrowed */
     size_t layer_count;
+    void (*narrow)(struct pin_policy *policy); /* what the caller takes away besides; NULL: nothing */
 };
 
 extern const char *const pin_front_frames[], *const pin_front_on_exit[]; /* ended by NULL */

@@ -1,6 +1,19 @@
 # What the runner needs in some calls only: unusual values, typed arguments, agent states, exceptions, long check sums.
 import sys
 
+# what tools import most, and what takes long: loaded ahead in processes that wait for a call
+PRELOADED = ("asyncio", "base64", "collections", "copy", "csv", "dataclasses", "datetime", "decimal", "enum", "functools", "hashlib",
+             "inspect", "io", "itertools", "json", "linecache", "math", "pathlib", "random", "re", "string", "tempfile", "textwrap",
+             "threading", "time", "traceback", "typing", "urllib.parse", "uuid")
+
+
+def preload():
+    for name in PRELOADED:
+        try:
+            __import__(name)
+        except ImportError:
+            pass  # an image without it
+
 
 def safe_text(value):
     try:

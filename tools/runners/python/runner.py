@@ -2,7 +2,8 @@
 # only, Python 3.8 to 3.14. It is compiled anew for every call: what only some calls need stands in more.py.
 import sys
 
-_path0 = sys.path.pop(0) if sys.path and sys.path[0] == "" else None  # nothing of the workspace stands in for ours
+if __name__ == "__main__":  # else the zygote has done it
+    _path0 = sys.path.pop(0) if sys.path and sys.path[0] == "" else None  # nothing of the workspace stands in for ours
 import os
 
 try:
@@ -26,14 +27,25 @@ else:
 
 VALUES_MAX, NOTES_MAX = 200000, 16  # one value more and the host would not read it
 _os_write, _os_exit = os.write, os._exit
+_loaded = {}
+
+
+def use_more(code):
+    _loaded["code"] = code
+
+
+def load_more():
+    if "more" not in _loaded:
+        scope = _loaded["more"] = {"__name__": "pinfold_runner", "VALUES_MAX": VALUES_MAX}
+        exec(compile(_loaded["code"], "<pinfold>", "exec"), scope)
+    return _loaded["more"]
 
 
 class Tool:
     """One call: its request, and the result on its way."""
 
-    def __init__(self):
-        self.nonce = bytes.fromhex(os.environ.pop("PINFOLD_FRAME_NONCE"))
-        given = int(os.environ.pop("PINFOLD_FRAME_FD"))
+    def __init__(self, nonce, given, packet):
+        self.nonce = nonce
         # a number that nobody closes or writes to by habit; closed in programs that the tool starts
         import fcntl
         try:
@@ -41,21 +53,29 @@ class Tool:
         except OSError:
             self.fd = os.dup(given)
         os.close(given)
-        with open(0, "rb", closefd=False) as stdin:
-            packet = stdin.read()
-        null = os.open("/dev/null", os.O_RDONLY)
-        os.dup2(null, 0)
-        os.close(null)
-        code, more = packet.split(b"\0", 1)  # the code that is rarely needed, then the request
-        self.more_source = code.decode()
-        self.request = loads(more.decode())
+        code, request = packet.split(b"\0", 1)  # the code that is rarely needed, then the request
+        if code:
+            use_more(code.decode())
+        self.request = loads(request.decode())
         self.notes = []
         self.values = 0
+        self.state = self
+        if self.request.get("env") is not None:
+            self.take_environment(self.request["env"])
+
+    def take_environment(self, given):
+        """Of a call whose process was there before it."""
+        for name in [name for name in os.environ if name not in given]:
+            del os.environ[name]
+        for name, value in given.items():
+            if os.environ.get(name) != value:
+                os.environ[name] = value
+        if "TZ" in given:
+            import time
+            time.tzset()
 
     def more(self):
-        scope = {"__name__": "pinfold_runner", "VALUES_MAX": VALUES_MAX}
-        exec(compile(self.more_source, "<pinfold>", "exec"), scope)
-        return scope
+        return load_more()
 
     def note(self, text):
         if len(self.notes) < NOTES_MAX:
@@ -220,9 +240,8 @@ def end(tool, fields, code):
         _os_exit(code)
 
 
-def main():
-    tool = Tool()
-    tool.state = tool
+def main(nonce, fd, packet):
+    tool = Tool(nonce, fd, packet)
     try:
         value = call(tool)
         fields = ['"ok": true', '"func_return": ' + tool.encode(value, "func_return")]
@@ -233,4 +252,25 @@ def main():
     end(tool, fields, 0)
 
 
-main()
+def read_input():
+    """All of standard input, which is empty afterwards."""
+    with open(0, "rb", closefd=False) as stdin:
+        packet = stdin.read()
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    return packet
+
+
+def wait_ahead(more, nonce, fd):
+    """Started before there is a call: all is loaded, and the supervisor told so."""
+    use_more(more)
+    load_more()["preload"]()
+    _os_write(fd, nonce + b"\1\3" + bytes(10))  # a frame of kind progress, without a payload
+
+
+if __name__ == "__main__":
+    _nonce, _fd = bytes.fromhex(os.environ.pop("PINFOLD_FRAME_NONCE")), int(os.environ.pop("PINFOLD_FRAME_FD"))
+    if len(sys.argv) > 1:
+        wait_ahead(sys.argv.pop(), _nonce, _fd)
+    main(_nonce, _fd, read_input())

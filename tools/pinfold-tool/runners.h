@@ -1,0 +1,24 @@
+/* runners.h: the programs of ours that run inside, for each language; this program carries them. */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "runtime/tool/request.h"
+
+enum pin_runner_mode {
+    PIN_RUNNER_COLD,  /* reads its call from standard input */
+    PIN_RUNNER_AHEAD, /* the same, and says when all is loaded */
+    PIN_RUNNER_FORKS, /* answers each call with a fork of itself */
+    PIN_RUNNER_MODE_COUNT
+};
+
+/* The command line; ends with NULL. NULL where the language has no such runner. */
+char **pin_runner_argv(enum pin_tool_language language, enum pin_runner_mode mode, struct pin_arena *arena,
+                       size_t *count);
+/* Of the language's interpreter: "python3". */
+const char *pin_runner_program(enum pin_tool_language language);
+/* What goes before a cold call's packet on standard input, with its zero byte; NULL: nothing. */
+const char *pin_runner_preface(enum pin_tool_language language);
+/* The zero byte that stands for an empty preface, where the runner expects one: 0 or 1 bytes. */
+size_t pin_runner_separator(enum pin_tool_language language);

@@ -1,0 +1,291 @@
+#include "tools/pinfold-tool/warm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/names.h"
+#include "base/units.h"
+#include "runtime/kept/home.h"
+#include "runtime/state/state_dir.h"
+#include "runtime/tool/result.h"
+#include "tools/pinfold-kept/client.h"
+#include "tools/pinfold-kept/up.h"
+#include "tools/pinfold-tool/runners.h"
+#include "tools/pinfold-tool/shield.h"
+
+#define PLACES_MAX 64 /* sandboxes of one prefix */
+#define NAME_MAX_TEXT 48
+#define PREFIX_DIGITS 24 /* of the fingerprint, in a name */
+
+static bool shares(const struct pin_warm *warm) {
+    return warm->scope == PIN_TOOL_SCOPE_SANDBOX;
+}
+
+/* Interpreters read these when they start: one that is there already would never see them. */
+static bool is_read_at_start(const char *variable) {
+    static const char *const prefixes[] = {"PYTHON", "NODE_", "LD_", "LC_", "MALLOC_", "GLIBC_", "SSL_"};
+    static const char *const own[] = {"PYTHONUNBUFFERED=", "PYTHONWARNINGS=", "NODE_NO_WARNINGS="};
+    for (size_t i = 0; i < PIN_COUNT(own); i++)
+        if (strncmp(variable, own[i], strlen(own[i])) == 0)
+            return false;
+    for (size_t i = 0; i < PIN_COUNT(prefixes); i++)
+        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Kept sandboxes carry none of these out. */
+static bool check(const struct pin_warm *warm, struct pin_error *err) {
+    const struct pin_bundle *bundle = warm->front->bundle;
+    if (bundle->ext.secret_count > 0)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is handed secrets");
+    if (bundle->ext.record_count > 0)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "the policy wants an audit log");
+    if (bundle->ext.cpu_time_ns != PIN_UNLIMITED)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "the policy limits CPU time");
+    if (bundle->ext.workspace.access == PIN_ACCESS_COW)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "its workspace is copied on write");
+    for (size_t i = 0; !shares(warm) && i < bundle->process.env_count; i++)
+        if (is_read_at_start(bundle->process.env[i]))
+            return pin_fail(err, PIN_ERROR_UNSUPPORTED, "interpreters read '%.*s' when they start",
+                            (int)strcspn(bundle->process.env[i], "="), bundle->process.env[i]);
+    return true;
+}
+
+bool pin_warm_begin(struct pin_warm *warm, struct pin_error *err) {
+    uint8_t digest[PIN_SHA256_SIZE];
+    struct pin_bundle bundle = *warm->front->bundle;                        /* shallow */
+    bundle.ext.wall_time_ns = warm->front->ceiling->resources.wall_time_ns; /* a call brings its own */
+    bool forks =
+        warm->request->reuse == PIN_TOOL_REUSE_FINGERPRINT && warm->request->language == PIN_TOOL_PYTHON;
+    warm->scope = forks ? PIN_TOOL_SCOPE_SANDBOX : PIN_TOOL_SCOPE_POOL;
+    if (!check(warm, err) || !pin_tool_fingerprint(&bundle, warm->shape, warm->scope, digest, err))
+        return false;
+    (void)pin_digest_print(warm->fingerprint, digest);
+    const char *hex = strchr(warm->fingerprint, ':') + 1;
+    (void)snprintf(warm->prefix, sizeof(warm->prefix), "%s%.*s",
+                   shares(warm) ? PIN_POOL_WARM : PIN_POOL_AHEAD, PREFIX_DIGITS - 8, hex);
+    warm->state_dir = pin_state_open(err);
+    return warm->state_dir >= 0 && pin_pool_load(warm->state_dir, &warm->settings, err);
+}
+
+void pin_warm_end(struct pin_warm *warm) {
+    pin_close_fd(&warm->state_dir);
+}
+
+static void name_place(const struct pin_warm *warm, unsigned number, char name[NAME_MAX_TEXT]) {
+    (void)snprintf(name, NAME_MAX_TEXT, "%s-%u", warm->prefix, number);
+}
+
+enum place { PLACE_OPEN, PLACE_STARTING, PLACE_FREE };
+
+/* One that has ended leaves a directory, which is in the way of the next. */
+static enum place look(const struct pin_warm *warm, const char *name, struct pin_client *client) {
+    struct pin_error err = {0};
+    client->name = name;
+    client->in.limit = PIN_WIRE_REPLY_MAX;
+    client->folder = pin_home_open(warm->state_dir, name, &err);
+    if (client->folder < 0)
+        return PLACE_FREE;
+    struct pin_error refused = {0}, ignored = {0};
+    client->socket = pin_home_connect(client->folder, name, &refused);
+    if (client->socket >= 0)
+        return PLACE_OPEN;
+    if (pin_home_is_live(client->folder))
+        return PLACE_STARTING;
+    return pin_home_remove(warm->state_dir, name, &ignored) ? PLACE_FREE : PLACE_STARTING;
+}
+
+static json_t *environment(const struct pin_bundle *bundle) {
+    json_t *object = json_object();
+    for (size_t i = 0; i < bundle->process.env_count; i++) {
+        const char *variable = bundle->process.env[i], *equals = strchr(variable, '=');
+        if (equals == NULL)
+            continue;
+        PIN_FREE char *name = strndup(variable, (size_t)(equals - variable));
+        if (name != NULL)
+            (void)json_object_set_new(object, name, json_string(equals + 1));
+    }
+    return object;
+}
+
+static bool draw_key(char key[PIN_TOOL_KEY_TEXT], struct pin_error *err) {
+    unsigned char bytes[(PIN_TOOL_KEY_TEXT - 1) / 2];
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return pin_fail_errno(err, "draw the call's key");
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        (void)snprintf(key + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+/* In memory alone: it holds the tool's arguments. */
+static int make_packet(const struct pin_warm *warm, char key[PIN_TOOL_KEY_TEXT], struct pin_error *err) {
+    if (!draw_key(key, err))
+        return -1;
+    json_t *env = shares(warm) ? NULL : environment(warm->front->bundle);
+    PIN_FREE char *text = pin_tool_request_packet(warm->request, key, env);
+    json_decref(env);
+    PIN_CLOSE int packet = memfd_create("tool-call", MFD_CLOEXEC);
+    if (text == NULL)
+        errno = ENOMEM;
+    if (packet < 0 || text == NULL) {
+        (void)pin_fail_errno(err, "hand the request in");
+        return -1;
+    }
+    if (!pin_write_all(packet, "", pin_runner_separator(warm->request->language), err) ||
+        !pin_write_all(packet, text, strlen(text), err))
+        return -1;
+    if (lseek(packet, 0, SEEK_SET) == 0)
+        return pin_steal_fd(&packet);
+    (void)pin_fail_errno(err, "hand the request in");
+    return -1;
+}
+
+static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *client, int packet,
+                             const char *key, json_t **result, int *exit_code, struct pin_error *err) {
+    json_t *request = pin_client_request("call");
+    (void)json_object_set_new(request, "key", json_string(key));
+    (void)json_object_set_new(request, "if_idle", json_true());
+    if (warm->request->timeout_ns > 0)
+        (void)json_object_set_new(
+            request, "timeout_ms",
+            json_integer((json_int_t)((warm->request->timeout_ns + PIN_NS_PER_MS - 1) / PIN_NS_PER_MS)));
+    struct pin_error failure = {0};
+    bool sent = pin_client_send(client, request, &packet, 1, &failure);
+    json_t *reply = sent ? pin_client_receive(client, NULL, &failure) : NULL;
+    if (reply == NULL && failure.kind == PIN_ERROR_BUSY)
+        return PIN_WARM_NONE;
+    json_t *tool = json_object_get(reply, "tool");
+    if (tool != NULL) {
+        *result = json_incref(tool);
+        *exit_code = (int)json_integer_value(json_object_get(reply, "exit_code"));
+    } else if (reply != NULL) {
+        (void)pin_fail(&failure, PIN_ERROR_SYNTAX, "the sandbox '%s' sent an answer to another question",
+                       client->name);
+    }
+    json_decref(reply);
+    if (tool != NULL)
+        return PIN_WARM_ANSWERED;
+    *err = failure;
+    return PIN_WARM_FAILED;
+}
+
+enum pin_warm_end pin_warm_call(struct pin_warm *warm, json_t **result, int *exit_code,
+                                struct pin_error *err) {
+    char key[PIN_TOOL_KEY_TEXT];
+    PIN_CLOSE int packet = make_packet(warm, key, err);
+    if (packet < 0)
+        return PIN_WARM_FAILED;
+    for (unsigned i = 0, missing = 0; i < PLACES_MAX && missing < 2; i++) {
+        PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
+        char name[NAME_MAX_TEXT];
+        name_place(warm, i, name);
+        enum place place = look(warm, name, &client);
+        missing += place == PLACE_FREE;
+        if (place != PLACE_OPEN)
+            continue;
+        enum pin_warm_end end = ask(warm, &client, packet, key, result, exit_code, err);
+        if (end != PIN_WARM_NONE)
+            return end;
+    }
+    return PIN_WARM_NONE;
+}
+
+/* What is built for a pool knows nothing of the call that asked for it. */
+static void generalise(const struct pin_warm *warm, struct pin_front_options *options) {
+    *options = *warm->options;
+    options->timeout = (struct pin_number){0};
+    if (shares(warm)) {
+        options->narrow = pin_shield;
+        return;
+    }
+    options->env_over = NULL;
+    options->env_over_count = 0;
+    options->labels = options->env = (struct pin_texts){0};
+}
+
+static bool start(struct pin_warm *warm, const char *name, struct pin_error *err) {
+    struct pin_front front = PIN_FRONT_NONE;
+    struct pin_findings found = {0};
+    struct pin_front_options options;
+    size_t count = 0, runner_count = 0;
+    char **command = pin_runner_argv(warm->request->language, PIN_RUNNER_COLD, warm->arena, &count);
+    char **runner =
+        pin_runner_argv(warm->request->language, shares(warm) ? PIN_RUNNER_FORKS : PIN_RUNNER_AHEAD,
+                        warm->arena, &runner_count);
+    generalise(warm, &options);
+    bool ok = pin_front_bundle(&front, &options, command, count, &found) && pin_front_plan(&front, &found);
+    if (!ok)
+        (void)pin_fail_findings(err, &found);
+    const struct pin_kept_runner kept = {(const char *const *)runner, shares(warm), NULL, 0,
+                                         pin_tool_result_json};
+    const struct pin_up_settings settings = {name, warm->settings.idle_ns, warm->fingerprint, &kept};
+    ok = ok && (!shares(warm) || pin_up_can_share(&front, err)) && pin_up_start(&front, &settings, err);
+    pin_front_free(&front);
+    return ok;
+}
+
+/* Those that are idle or about to be; `*free_place` is the first number without one. */
+static unsigned count_ready(const struct pin_warm *warm, unsigned *free_place) {
+    unsigned ready = 0;
+    *free_place = PLACES_MAX;
+    for (unsigned i = 0, missing = 0; i < PLACES_MAX && missing < 2; i++) {
+        PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
+        struct pin_error err = {0};
+        char name[NAME_MAX_TEXT];
+        name_place(warm, i, name);
+        enum place place = look(warm, name, &client);
+        missing += place == PLACE_FREE;
+        if (place == PLACE_FREE && *free_place == PLACES_MAX)
+            *free_place = i;
+        json_t *stats =
+            place == PLACE_OPEN ? pin_client_call(&client, pin_client_request("stats"), &err) : NULL;
+        ready += place == PLACE_STARTING ||
+                 (stats != NULL && json_integer_value(json_object_get(stats, "running")) == 0);
+        json_decref(stats);
+    }
+    return ready;
+}
+
+bool pin_warm_top_up(struct pin_warm *warm, struct pin_error *err) {
+    uint64_t wanted = shares(warm) ? 1 : warm->settings.ahead;
+    for (;;) {
+        char name[NAME_MAX_TEXT];
+        unsigned place;
+        if (count_ready(warm, &place) >= wanted || place == PLACES_MAX)
+            return true;
+        if (!pin_pool_make_room(warm->state_dir, &warm->settings, warm->prefix))
+            return pin_fail(err, PIN_ERROR_EXHAUSTED, "the pool's bounds are reached");
+        name_place(warm, place, name);
+        if (!start(warm, name, err) && err->kind != PIN_ERROR_EXISTS)
+            return false;
+    }
+}
+
+/* Twice, so that nobody has to wait for it; and away from the caller's descriptors, whose readers wait for
+ * their end. */
+void pin_warm_top_up_behind(struct pin_warm *warm) {
+    pid_t middle = fork();
+    if (middle > 0)
+        (void)waitpid(middle, NULL, 0);
+    if (middle != 0)
+        return;
+    PIN_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
+        (void)dup2(null, fd);
+    (void)setsid();
+    if (null >= 0 && fork() == 0) {
+        struct pin_error err = {0};
+        (void)pin_warm_top_up(warm, &err); /* the next call runs cold, and tries again */
+    }
+    _exit(0);
+}
