@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "runtime/state/ranges.h"
 #include "runtime/state/record.h"
 #include "runtime/state/scratch.h"
 #include "runtime/state/slot_table.h"
@@ -25,8 +26,8 @@ static uint32_t random_start(void) {
 }
 
 /* The byte counts only under the lock: it may have changed since the table was read. */
-static bool try_slot(int table, uint32_t number, bool *claimed, struct pin_error *err) {
-    bool taken = false;
+static bool try_slot(int table, int ranges, uint32_t number, bool *claimed, struct pin_error *err) {
+    bool taken = false, free_range = false;
     uint8_t byte = 1;
     if (!pin_slot_table_lock(table, number, &taken, err))
         return false;
@@ -34,7 +35,9 @@ static bool try_slot(int table, uint32_t number, bool *claimed, struct pin_error
         return true;
     if (!pin_slot_table_get(table, number, &byte, err))
         return false;
-    if (byte != 0) {
+    if (byte == 0 && !pin_ranges_lock(ranges, number, &free_range, err))
+        return false;
+    if (byte != 0 || !free_range) {
         pin_slot_table_unlock(table, number);
         return true;
     }
@@ -42,7 +45,7 @@ static bool try_slot(int table, uint32_t number, bool *claimed, struct pin_error
     return *claimed;
 }
 
-static bool claim_from(int table, uint32_t *number, struct pin_error *err) {
+static bool claim_from(int table, int ranges, uint32_t *number, struct pin_error *err) {
     uint8_t bytes[PIN_SLOT_COUNT];
     if (!pin_slot_table_read(table, bytes, err))
         return false;
@@ -50,7 +53,7 @@ static bool claim_from(int table, uint32_t *number, struct pin_error *err) {
     for (uint32_t i = 0; i < PIN_SLOT_COUNT; i++) {
         bool claimed = false;
         *number = (start + i) % PIN_SLOT_COUNT;
-        if (bytes[*number] == 0 && !try_slot(table, *number, &claimed, err))
+        if (bytes[*number] == 0 && !try_slot(table, ranges, *number, &claimed, err))
             return false;
         if (claimed)
             return true;
@@ -62,10 +65,14 @@ static bool claim_from(int table, uint32_t *number, struct pin_error *err) {
 bool pin_slot_claim(int state_dir, struct pin_slot *slot, struct pin_error *err) {
     bool repaired = false;
     PIN_CLOSE int table = pin_slot_table_open(state_dir, &repaired, err);
+    PIN_CLOSE int ranges = table < 0 ? -1 : pin_ranges_open(err);
     uint32_t number = 0;
-    if (table < 0 || !claim_from(table, &number, err))
+    if (table < 0 || pin_is_set(err) || !claim_from(table, ranges, &number, err))
         return pin_wrap(err, "claim a slot");
-    *slot = (struct pin_slot){.state_dir = state_dir, .lock_fd = pin_steal_fd(&table), .number = number};
+    *slot = (struct pin_slot){.state_dir = state_dir,
+                              .lock_fd = pin_steal_fd(&table),
+                              .number = number,
+                              .range_fd = pin_steal_fd(&ranges)};
     return true;
 }
 
@@ -83,6 +90,7 @@ bool pin_slot_release(struct pin_slot *slot, struct pin_error *err) {
 
 void pin_slot_close(struct pin_slot *slot) {
     pin_close_fd(&slot->lock_fd);
+    pin_close_fd(&slot->range_fd);
 }
 
 bool pin_slot_is_live(int state_dir, uint32_t number, bool *live, struct pin_error *err) {

@@ -29,10 +29,12 @@ struct pin_slot {
     int state_dir; /* borrowed */
     int lock_fd;   /* -1: no slot is held */
     uint32_t number;
+    int range_fd; /* holds the range of ids, against other state directories of root's; -1: none */
 };
-#define PIN_SLOT_NONE ((struct pin_slot){-1, -1, 0})
+#define PIN_SLOT_NONE ((struct pin_slot){-1, -1, 0, -1})
 
-/* Claims a free slot, from a random place on. EXHAUSTED when all are taken. */
+/* Claims a free slot, from a random place on; as root, one whose range of ids no state directory uses.
+ * EXHAUSTED when all are taken. */
 bool pin_slot_claim(int state_dir, struct pin_slot *slot, struct pin_error *err);
 
 /* Removes the slot's record and scratch, frees it and forgets it. On failure the slot stays claimed and is
