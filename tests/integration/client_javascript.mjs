@@ -130,6 +130,23 @@ test('a detached command outlives its client, and its log is read', async () => 
   await assert.rejects(sandbox.detach(['no-such-program']), pinfold.SandboxNotFound);
 });
 
+test('output is read on where a client left off', async () => {
+  const number = await sandbox.detach(['sh', '-c', 'echo one; read x; echo got $x; exit 5'], {interactive: true});
+  const first = await sandbox.attach(number);
+  for await (const {data} of first) {
+    assert.equal(data.toString(), 'one\n');
+    break;
+  }
+  first.close();
+  let seen = 0;
+  for await (const record of sandbox.logs({execId: number})) seen = record.seq;
+  const again = await sandbox.attach(number, {since: seen, stdin: true});
+  await again.write('two\n');
+  const result = await again.wait();
+  assert.deepEqual([result.stdout, result.exitCode, again.missed], ['got two\n', 5, 0]);
+  again.close();
+});
+
 test('files go in and out', async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'pinfold-'));
   fs.writeFileSync(path.join(folder, 'file'), Buffer.from([0, 255]));

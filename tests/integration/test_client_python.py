@@ -148,6 +148,27 @@ def test_a_detached_command_outlives_its_client(client, sandbox):
         sandbox.detach(["no-such-program"])
 
 
+def test_output_is_read_on_where_a_client_left_off(sandbox):
+    number = sandbox.detach(["sh", "-c", "echo one; read x; echo got $x; exit 5"], interactive=True)
+    first = sandbox.attach(number)
+    assert next(iter(first)) == ("stdout", b"one\n")
+    first.close()  # as if the connection had broken
+    seen = max(record.seq for record in sandbox.logs(exec_id=number))
+    with sandbox.attach(number, since=seen, stdin=True) as again:
+        again.write("two\n")
+        result = again.wait()
+    assert (result.stdout, result.exit_code, again.missed) == ("got two\n", 5, 0)
+    assert sandbox.attach(number).wait().stdout == "one\ngot two\n"
+
+
+def test_secrets_are_handed_to_a_command_by_name_alone(client, as_root):
+    policy = as_root.policy(secrets=["token"])
+    with client.create(policy=policy, secret_values={"token": "s3cr3t-value"}) as sandbox:
+        result = sandbox.shell("echo ${#TOKEN} $TOKEN", secrets=["token:env=TOKEN"])
+        assert result.stdout.startswith("12 ") and "s3cr3t" not in result.stdout
+        assert sandbox.shell("echo ${TOKEN-none}").stdout == "none\n"
+
+
 def test_a_log_is_followed_until_the_sandbox_ends(client):
     sandbox = client.create()
     seen = []
@@ -309,6 +330,10 @@ def test_asyncio_signals_refusals_and_ends_are_told(where):
         await sandbox.write_file("/tmp/x", "y")
         assert await sandbox.read_file("/tmp/x") == b"y"
         assert [record.kind async for record in sandbox.logs(tail=1)] == ["end"]
+        number = await sandbox.detach(["sh", "-c", "read x; echo got $x"], interactive=True)
+        async with await sandbox.attach(number, stdin=True) as process:
+            await process.write("it\n")
+            assert (await process.wait()).stdout == "got it\n"
         process = await sandbox.start(["sleep", "1000"])
         os.kill((await sandbox.show())["supervisor"], signal.SIGKILL)
         with pytest.raises(plain.SandboxGone):

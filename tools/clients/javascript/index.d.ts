@@ -41,6 +41,9 @@ export interface CommandOptions {
   env?: Record<string, string>;
   cwd?: string;
   user?: string;
+  /** "NAME" or "NAME:env=VARIABLE" */
+  secrets?: string[];
+  frames?: 'none' | 'fd' | 'stdout' | 'stdout-letta';
   timeoutMs?: number;
 }
 
@@ -115,6 +118,8 @@ export type Signal = number | string;
 export class Process implements AsyncIterable<Chunk> {
   private constructor();
   readonly execId: number;
+  /** Records that were gone from the log before they could be read: of attach() alone. */
+  readonly missed: number;
   [Symbol.asyncIterator](): AsyncGenerator<Chunk, void, undefined>;
   write(data: string | Uint8Array): Promise<void>;
   closeStdin(): void;
@@ -133,6 +138,8 @@ export interface LogOptions {
   since?: number;
   tail?: number;
   execId?: number;
+  /** A regular expression that the output has to have. */
+  grep?: string;
   /** Until the sandbox ends. */
   follow?: boolean;
 }
@@ -146,8 +153,10 @@ export class SandboxHandle {
   runShell(script: string, options?: ExecOptions): Promise<ExecResult>;
   runPython(source: string, args?: string[], options?: ExecOptions): Promise<ExecResult>;
   start(command: string[], options?: StartOptions): Promise<Process>;
-  /** Starts a command that outlives this client; its number, for wait(), signal() and logs(). */
-  detach(command: string[], options?: CommandOptions): Promise<number>;
+  /** A command's output from a record of the log on, and its input where it is interactive. Closing it ends nothing. */
+  attach(execId?: number, options?: {since?: number; stdin?: true}): Promise<Process>;
+  /** Starts a command that outlives this client; its number, for attach(), wait(), signal() and logs(). */
+  detach(command: string[], options?: CommandOptions & {interactive?: boolean}): Promise<number>;
   show(): Promise<Record<string, unknown>>;
   stats(): Promise<Record<string, unknown>>;
   pause(): Promise<void>;

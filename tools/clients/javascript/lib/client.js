@@ -85,9 +85,21 @@ export class SandboxHandle {
     return Process.start(this.client.program.state, this.name, execRequest(command, options), options);
   }
 
-  /** Starts a command that outlives this client; its number, for wait(), signal() and logs(). */
+  /**
+   * The output of a command that runs or has ended, from a record of the log on, without a loss; without a number of the
+   * last one that runs. Its input too, where it was started as interactive. Closing this ends nothing.
+   */
+  attach(execId, {since, stdin} = {}) {
+    const request = {verb: 'attach', exec: execId, since};
+    return Process.start(this.client.program.state, this.name, request, {stdin});
+  }
+
+  /**
+   * Starts a command that outlives this client; its number, for attach(), wait(), signal() and logs().
+   * interactive: its standard input stays open, for attach().
+   */
   async detach(command, options = {}) {
-    const request = {...execRequest(command, options), detach: true};
+    const request = {...execRequest(command, options), detach: true, interactive: options.interactive};
     const message = await (await this.#open()).request(request, ['exec']);
     if (message.result) new ExecResult(message.result, message.exec).check();
     return message.exec;
@@ -149,8 +161,8 @@ export class SandboxHandle {
   }
 
   /** What commands have printed, alive or not; `since` is the last number that was seen. With `follow`, until it ends. */
-  async *logs({since, tail, execId, follow = false} = {}) {
-    const numbers = Object.entries({since, tail, exec: execId}).filter(([, value]) => value !== undefined);
+  async *logs({since, tail, execId, grep, follow = false} = {}) {
+    const numbers = Object.entries({since, tail, exec: execId, grep}).filter(([, value]) => value !== undefined);
     const options = numbers.map(([option, value]) => `--${option}=${value}`);
     const args = ['logs', '--json', ...options, ...(follow ? ['--follow'] : []), this.name];
     const {program} = this.client;

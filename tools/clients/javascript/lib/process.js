@@ -12,13 +12,13 @@ export function signalNumber(signal) {
   return number;
 }
 
-export function execRequest(command, {env, cwd, user, timeoutMs} = {}) {
+export function execRequest(command, {env, cwd, user, secrets, frames, timeoutMs} = {}) {
   if (!Array.isArray(command))
     throw new InvalidRequest('invalid', 'a command is a list of arguments', {hint: 'runShell() takes text'});
   const request = {verb: 'exec', args: command.map(String)};
   if (env !== undefined) request.env = Object.fromEntries(Object.entries(env).map(([key, value]) => [key, String(value)]));
   if (cwd !== undefined) request.cwd = cwd;
-  if (user !== undefined) request.user = user;
+  Object.assign(request, {user, secrets, frames}); // what is undefined isn't sent
   if (timeoutMs !== undefined) request.timeout_ms = Math.max(1, Math.round(timeoutMs));
   return request;
 }
@@ -41,6 +41,8 @@ export class Process {
   #sockets = {};
   #ended;
   #iterated = false;
+  /** Records that were gone from the log before they could be read: of attach() alone. */
+  missed = 0;
 
   static async start(state, name, request, {stdin, tty, signal}) {
     const process = new Process();
@@ -69,7 +71,8 @@ export class Process {
   async #send(request, signal) {
     await new Promise((resolve, reject) => {
       this.#ended = this.#connection.request(request, ['result'], (message) => {
-        if (message.event !== 'started') return;
+        this.missed += message.records ?? 0;
+        if (message.exec === undefined) return;
         this.execId = message.exec;
         resolve();
       });

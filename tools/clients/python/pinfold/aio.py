@@ -82,6 +82,7 @@ class Process:
 
     def __init__(self, connection: Connection) -> None:
         self.exec_id = 0
+        self.missed = 0  # records that were gone from the log before they could be read: of attach() alone
         self._connection = connection
         self._readers: Dict[str, asyncio.StreamReader] = {}
         self._transports: List[asyncio.BaseTransport] = []
@@ -132,6 +133,8 @@ class Process:
                 message = await self._connection.receive()
                 if "result" in message:
                     self._result.set_result(message["result"])
+                elif "event" in message:
+                    self.missed += message.get("records", 0)
                 else:
                     self._answers.put_nowait(message)
         except PinfoldError as error:
@@ -258,12 +261,16 @@ class SandboxHandle:
         env: Optional[Mapping[str, str]] = None,
         cwd: Optional[str] = None,
         user: Optional[str] = None,
+        secrets: Sequence[str] = (),
+        frames: Optional[str] = None,
         timeout: Optional[float] = None,
         stdin: Optional[Data] = None,
         check: bool = False,
     ) -> ExecResult:
         """Runs a command to its end."""
-        request = protocol.exec_request(command, env=env, cwd=cwd, timeout=timeout, user=user)
+        request = protocol.exec_request(
+            command, env=env, cwd=cwd, timeout=timeout, user=user, secrets=secrets, frames=frames
+        )
         request.update(output="capture", stdin=stdin is not None)
         fds = [] if stdin is None else [in_memory(stdin)]
         try:
@@ -294,20 +301,33 @@ class SandboxHandle:
         env: Optional[Mapping[str, str]] = None,
         cwd: Optional[str] = None,
         user: Optional[str] = None,
+        secrets: Sequence[str] = (),
+        frames: Optional[str] = None,
         timeout: Optional[float] = None,
         stdin: Union[bool, Data] = False,
         tty: Optional[Tuple[int, int]] = None,
     ) -> Process:
         """A command that runs on. stdin: bytes, or True for write(). tty: (rows, columns) of a terminal of its own."""
-        request = protocol.exec_request(command, env=env, cwd=cwd, timeout=timeout, user=user)
+        request = protocol.exec_request(
+            command, env=env, cwd=cwd, timeout=timeout, user=user, secrets=secrets, frames=frames
+        )
         if tty is not None:
             request.update(tty=True, rows=tty[0], columns=tty[1])
         connection = Connection(self.client.program.state, self.name)
         return await Process.start(connection, request, stdin, tty is not None)
 
-    async def detach(self, command: protocol.Command, **options: Any) -> int:
-        """Starts a command that outlives this client; its number, for wait(), signal() and logs()."""
-        request = {**protocol.exec_request(command, **options), "detach": True}
+    async def attach(
+        self, exec_id: Optional[int] = None, *, since: Optional[int] = None, stdin: bool = False
+    ) -> Process:
+        """The output of a command that runs or has ended, from a record of the log on, without a loss; without a number of
+        the last one that runs. Its input too, where it was started as interactive. Closing this ends nothing."""
+        connection = Connection(self.client.program.state, self.name)
+        return await Process.start(connection, protocol.attach_request(exec_id, since), stdin, False)
+
+    async def detach(self, command: protocol.Command, *, interactive: bool = False, **options: Any) -> int:
+        """Starts a command that outlives this client; its number, for attach(), wait(), signal() and logs(). interactive:
+        its standard input stays open, for attach()."""
+        request = {**protocol.exec_request(command, **options), "detach": True, "interactive": interactive}
         return started(await self._exchange(request, (), "exec"))
 
     async def show(self) -> Dict[str, Any]:
@@ -363,10 +383,11 @@ class SandboxHandle:
         since: Optional[int] = None,
         tail: Optional[int] = None,
         exec_id: Optional[int] = None,
+        grep: Optional[str] = None,
         follow: bool = False,
     ) -> AsyncIterator[LogRecord]:
         """What commands have printed, alive or not; `since` is the last number that was seen. With `follow`, until it ends."""
-        arguments = log_arguments(self.name, since, tail, exec_id, follow)
+        arguments = log_arguments(self.name, since, tail, exec_id, grep, follow)
         reader = await self.client.spawn(arguments, limit=1024 * 1024)
         assert reader.stdout is not None and reader.stderr is not None
         try:

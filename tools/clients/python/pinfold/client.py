@@ -85,6 +85,7 @@ class Process:
 
     def __init__(self, connection: Connection, request: Dict[str, Any], stdin: Union[bool, Data], tty: bool) -> None:
         self.exec_id = 0
+        self.missed = 0  # records that were gone from the log before they could be read: of attach() alone
         self._connection, self._result = connection, None  # type: Tuple[Connection, Optional[Mapping[str, Any]]]
         self._kept: Dict[str, List[bytes]] = {"stdout": [], "stderr": []}
         self._chunks: Deque[Tuple[str, bytes]] = collections.deque()
@@ -181,11 +182,15 @@ class Process:
             if message is None:
                 self._connection.feed()
             else:
-                self._result = message.get("result")
+                self._note(message)
         except socket.timeout:
             raise TimeoutError(f"command {self.exec_id} still runs") from None
         finally:
             self._connection.socket.settimeout(None)
+
+    def _note(self, message: Mapping[str, Any]) -> None:
+        self._result = message.get("result")
+        self.missed += message.get("records", 0)
 
     def _ask(self, request: Dict[str, Any]) -> None:
         self._connection.send(request)
@@ -193,7 +198,7 @@ class Process:
             message = self._connection.receive()
             if "ok" in message:
                 return
-            self._result = message.get("result")
+            self._note(message)
 
     def signal(self, number: protocol.Signal) -> None:
         self._ask({"verb": "signal", "exec": self.exec_id, "signal": protocol.number_of(number)})
@@ -273,12 +278,16 @@ class SandboxHandle:
         env: Optional[Mapping[str, str]] = None,
         cwd: Optional[str] = None,
         user: Optional[str] = None,
+        secrets: Sequence[str] = (),
+        frames: Optional[str] = None,
         timeout: Optional[float] = None,
         stdin: Optional[Data] = None,
         check: bool = False,
     ) -> ExecResult:
         """Runs a command to its end. Interrupted (by any exception), its whole tree is ended."""
-        request = protocol.exec_request(command, env=env, cwd=cwd, timeout=timeout, user=user)
+        request = protocol.exec_request(
+            command, env=env, cwd=cwd, timeout=timeout, user=user, secrets=secrets, frames=frames
+        )
         request.update(output="capture", stdin=stdin is not None)
         fds = [] if stdin is None else [in_memory(stdin)]
         try:
@@ -309,19 +318,32 @@ class SandboxHandle:
         env: Optional[Mapping[str, str]] = None,
         cwd: Optional[str] = None,
         user: Optional[str] = None,
+        secrets: Sequence[str] = (),
+        frames: Optional[str] = None,
         timeout: Optional[float] = None,
         stdin: Union[bool, Data] = False,
         tty: Optional[Tuple[int, int]] = None,
     ) -> Process:
         """A command that runs on. stdin: bytes, or True for write(). tty: (rows, columns) of a terminal of its own."""
-        request = protocol.exec_request(command, env=env, cwd=cwd, timeout=timeout, user=user)
+        request = protocol.exec_request(
+            command, env=env, cwd=cwd, timeout=timeout, user=user, secrets=secrets, frames=frames
+        )
         if tty is not None:
             request.update(tty=True, rows=tty[0], columns=tty[1])
         return Process(Connection(self.client.program.state, self.name), request, stdin, tty is not None)
 
-    def detach(self, command: protocol.Command, **options: Any) -> int:
-        """Starts a command that outlives this client; its number, for wait(), signal() and logs()."""
-        request = {**protocol.exec_request(command, **options), "detach": True}
+    def attach(
+        self, exec_id: Optional[int] = None, *, since: Optional[int] = None, stdin: bool = False
+    ) -> Process:
+        """The output of a command that runs or has ended, from a record of the log on, without a loss; without a number of
+        the last one that runs. Its input too, where it was started as interactive. Closing this ends nothing."""
+        request = protocol.attach_request(exec_id, since)
+        return Process(Connection(self.client.program.state, self.name), request, stdin, False)
+
+    def detach(self, command: protocol.Command, *, interactive: bool = False, **options: Any) -> int:
+        """Starts a command that outlives this client; its number, for attach(), wait(), signal() and logs(). interactive:
+        its standard input stays open, for attach()."""
+        request = {**protocol.exec_request(command, **options), "detach": True, "interactive": interactive}
         return started(self._exchange(request, (), "exec"))
 
     def show(self) -> Dict[str, Any]:
@@ -377,10 +399,11 @@ class SandboxHandle:
         since: Optional[int] = None,
         tail: Optional[int] = None,
         exec_id: Optional[int] = None,
+        grep: Optional[str] = None,
         follow: bool = False,
     ) -> Iterator[LogRecord]:
         """What commands have printed, alive or not; `since` is the last number that was seen. With `follow`, until it ends."""
-        program, arguments = self.client.program, log_arguments(self.name, since, tail, exec_id, follow)
+        program, arguments = self.client.program, log_arguments(self.name, since, tail, exec_id, grep, follow)
         reader = subprocess.Popen(
             program.argv(arguments),
             env=program.environment({}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from . import protocol
 from .errors import PinfoldError, SandboxUnavailable, from_json
@@ -60,10 +60,10 @@ def list_arguments(labels: Optional[Mapping[str, Optional[str]]]) -> List[str]:
 
 
 def log_arguments(
-    name: str, since: Optional[int], tail: Optional[int], exec_id: Optional[int], follow: bool
+    name: str, since: Optional[int], tail: Optional[int], exec_id: Optional[int], grep: Optional[str], follow: bool
 ) -> List[str]:
-    numbers: Tuple[Tuple[str, Optional[int]], ...] = (("since", since), ("tail", tail), ("exec", exec_id))
-    options = [f"--{option}={value}" for option, value in numbers if value is not None]
+    given = {"since": since, "tail": tail, "exec": exec_id, "grep": grep}
+    options = [f"--{option}={value}" for option, value in given.items() if value is not None]
     return ["logs", "--json", *options, *(["--follow"] if follow else []), name]
 
 

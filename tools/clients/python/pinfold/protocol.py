@@ -79,8 +79,14 @@ def exec_request(
     cwd: Optional[str] = None,
     timeout: Optional[float] = None,
     user: Optional[str] = None,
+    secrets: Sequence[str] = (),
+    frames: Optional[str] = None,
 ) -> Dict[str, Any]:
     request: Dict[str, Any] = {"verb": "exec", "args": arguments(command)}
+    if secrets:
+        request["secrets"] = list(secrets)
+    if frames is not None:
+        request["frames"] = frames
     if env:
         request["env"] = dict(env)
     if cwd is not None:
@@ -89,6 +95,15 @@ def exec_request(
         request["timeout_ms"] = milliseconds(timeout)
     if user is not None:
         request["user"] = user
+    return request
+
+
+def attach_request(exec_id: Optional[int], since: Optional[int]) -> Dict[str, Any]:
+    request: Dict[str, Any] = {"verb": "attach"}
+    if exec_id is not None:
+        request["exec"] = exec_id
+    if since is not None:
+        request["since"] = since
     return request
 
 
