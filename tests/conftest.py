@@ -61,7 +61,7 @@ class Pinfold:
 
     def environment(self, **extra):
         return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.home),
-                "PINFOLD_STATE": str(self.state), "PINFOLD_CACHE": str(self.cache),
+                "PINFOLD_STATE": str(self.state), "PINFOLD_CACHE": str(self.cache), "PINFOLD_BILLS": str(self.home / "bills"),
                 "PINFOLD_CONFIG": str(self.home / "config"), "PINFOLD_DEPS": str(self.home / "deps"), "LANG": "C.UTF-8", **extra}
 
     def policy(self, **fields):

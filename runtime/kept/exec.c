@@ -299,6 +299,7 @@ void pin_exec_new(struct conn *conn, struct pin_kept_request *request) {
     rewind_ticks(exec);
     take_fds(exec, conn);
     append(kept, exec);
+    pin_kept_sample(kept);
 }
 
 static bool make_leaf(struct exec *exec, struct pin_link_command *command, struct pin_error *err) {

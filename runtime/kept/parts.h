@@ -16,6 +16,7 @@
 #include "runtime/secrets/secrets.h"
 #include "runtime/supervise/collector.h"
 #include "runtime/supervise/link.h"
+#include "runtime/supervise/memory_account.h"
 #include "runtime/supervise/pump.h"
 #include "runtime/supervise/sink.h"
 
@@ -132,6 +133,9 @@ struct pin_kept {
     uint32_t last_exec;
     uint64_t last_lent;
     uint64_t started_ns, active_ns, idle_ns, lifetime_ns, oom_kills, exec_oom_kills, egress_events;
+    struct pin_memory_account memory;
+    struct pin_timer *sampling;
+    uint64_t billed_ns;
     bool ready, ending, over;
     bool paused;  /* until it is resumed */
     size_t holds; /* connections that want it to stand still */
@@ -178,6 +182,10 @@ void pin_exec_give_up(struct exec *exec); /* the sandbox is dead */
 void pin_exec_free(struct exec *exec);
 struct exec *pin_exec_find(struct pin_kept *kept, uint64_t id);
 bool pin_exec_signal(struct exec *exec, int number, struct pin_error *err);
+
+/* bill.c */
+void pin_kept_sample(struct pin_kept *kept); /* something begins or ends */
+void pin_kept_bill(struct pin_kept *kept);   /* all there is by now */
 
 /* exec_limits.c */
 bool pin_exec_set_limits(struct exec *exec, struct pin_error *err);

@@ -261,6 +261,7 @@ static void sweep(struct pin_kept *kept) {
         *slot = exec->next;
         kept->exec_count--;
         pin_exec_free(exec);
+        pin_kept_sample(kept);
     }
     pin_attach_advance(kept);
     pin_runner_advance(kept);
@@ -288,6 +289,7 @@ static bool step(struct pin_kept *kept, struct pin_error *err) {
 static bool live(struct pin_kept *kept, struct pin_error *err) {
     if (!watch(kept, err) || !await_init(kept, err) || !open_doors(kept, err))
         return false;
+    pin_kept_sample(kept);
     kept->given->ready(kept->given->self);
     while (!kept->over)
         if (!step(kept, err))
@@ -332,7 +334,7 @@ static void say_goodbye(struct pin_kept *kept, bool destroyed) {
 }
 
 static void clean_up(struct pin_kept *kept) {
-    struct pin_timer **timers[] = {&kept->idle, &kept->lifetime, &kept->grace};
+    struct pin_timer **timers[] = {&kept->idle, &kept->lifetime, &kept->grace, &kept->sampling};
     struct pin_source **sources[] = {&kept->accepting, &kept->control_in, &kept->control_out,
                                      &kept->init_end,  &kept->signals,    &kept->egress};
     for (struct exec *exec = kept->execs; exec != NULL; exec = exec->next)
@@ -374,6 +376,8 @@ bool pin_kept_serve(const struct pin_kept_given *given, const char **why, struct
     pin_source_remove(&kept->init_end);
     pin_source_remove(&kept->control_in);
     pin_source_remove(&kept->control_out);
+    if (kept->memory.at_ns != 0)
+        pin_kept_bill(kept); /* while there is a cgroup that can be asked */
     bool destroyed =
         given->destroy(given->self, &ignored); /* what is left, the next command's sweep takes up */
     kept->ending = true;

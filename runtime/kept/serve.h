@@ -81,7 +81,10 @@ struct pin_kept_given { /* borrowed */
     bool (*may_set)(void *self, const char *variable); /* "K=V": does the policy let an exec set it? */
     bool (*may_hand)(void *self, const char *secret,
                      struct pin_error *err); /* does it grant an exec that one? */
-    void (*ready)(void *self);               /* clients can connect now */
+    /* Memory times time, and commands, since the sandbox is up: now and then, and at its end; NULL: nobody
+     * counts. */
+    void (*used)(void *self, uint64_t memory_byte_ms, uint64_t execs);
+    void (*ready)(void *self); /* clients can connect now */
     /* Kills what is left, and removes cgroups and slot; called once, before the last replies are sent. */
     bool (*destroy)(void *self, struct pin_error *err);
 };

@@ -118,6 +118,7 @@ static void serve_stats(struct conn *conn, struct pin_kept_request *request) {
         pin_conn_fail(conn, request->id, &err);
         return;
     }
+    pin_kept_bill(conn->kept);
     if (usage.oom_kills < kept->exec_oom_kills)
         usage.oom_kills = kept->exec_oom_kills;
     reply(conn, request,

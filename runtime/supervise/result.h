@@ -56,6 +56,7 @@ struct pin_usage {
     uint64_t wall_ns;
     uint64_t cpu_ns, memory_peak_bytes, pids_peak;
     uint64_t oom_kills;
+    uint64_t memory_byte_ms; /* what was held, times how long; sampled where somebody wants it, else 0 */
     struct {
         uint64_t allowed, denied, bytes_out, bytes_in;
     } egress;

@@ -10,6 +10,7 @@
 
 #include "runtime/supervise/collector.h"
 #include "runtime/supervise/link.h"
+#include "runtime/supervise/memory_account.h"
 #include "runtime/supervise/pump.h"
 #include "runtime/supervise/supervise.h"
 #include "runtime/supervise/terminal.h"
@@ -28,7 +29,8 @@ struct run {
 
     struct pin_link link;
     struct pin_source *control_in, *control_out, *init_end, *signals, *oom, *egress;
-    struct pin_timer *wall, *grace, *cpu, *stuck;
+    struct pin_timer *wall, *grace, *cpu, *stuck, *sampling;
+    struct pin_memory_account memory;
     int signal_fd;
     sigset_t mask_before;
     bool mask_changed;

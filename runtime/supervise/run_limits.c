@@ -123,6 +123,17 @@ static void on_cpu_check(void *self) {
     pin_run_terminate(run, PIN_STATUS_TIMEOUT);
 }
 
+/* A sample that can't be had holds nothing. */
+static void on_sample(void *self) {
+    struct run *run = self;
+    const struct pin_cgroup_ops *cgroup = &run->given->cgroup;
+    uint64_t held_bytes = 0;
+    run->sampling = NULL;
+    (void)cgroup->memory(cgroup->self, &held_bytes);
+    pin_memory_account_add(&run->memory, pin_now_ns(), held_bytes);
+    set_timer(run, &run->sampling, pin_memory_account_next(&run->memory), on_sample);
+}
+
 static void on_oom(void *self, unsigned events) {
     struct run *run = self;
     const struct pin_cgroup_ops *cgroup = &run->given->cgroup;
@@ -141,6 +152,9 @@ bool pin_run_set_limits(struct run *run, struct pin_error *err) {
         set_timer(run, &run->wall, later(run->started_ns, limits->wall_time_ns), on_wall_time);
     if (limits->cpu_time_ns != PIN_UNLIMITED && cgroup->usage != NULL)
         set_timer(run, &run->cpu, next_cpu_check(limits->cpu_time_ns), on_cpu_check);
+    run->memory.at_ns = run->started_ns;
+    if (cgroup->memory != NULL)
+        set_timer(run, &run->sampling, pin_memory_account_next(&run->memory), on_sample);
     if (pin_is_set(&run->failure)) {
         *err = run->failure;
         return false;

@@ -36,7 +36,7 @@ static void restore_signals(struct run *run) {
 
 /* All that the loop has served. */
 static void free_loop(struct run *run) {
-    struct pin_timer **timers[] = {&run->wall, &run->grace, &run->cpu, &run->stuck};
+    struct pin_timer **timers[] = {&run->wall, &run->grace, &run->cpu, &run->stuck, &run->sampling};
     struct pin_source **sources[] = {&run->control_in, &run->control_out, &run->init_end,
                                      &run->signals,    &run->oom,         &run->egress};
     pin_terminal_restore(&run->terminal);
@@ -160,6 +160,12 @@ static void read_usage(struct run *run, const struct rusage *used) {
         usage->cpu_ns = ns_of(used->ru_utime) + ns_of(used->ru_stime);
         usage->memory_peak_bytes = (uint64_t)used->ru_maxrss * PIN_KIB;
     }
+    uint64_t end_ns = run->ended_ns != 0 ? run->ended_ns : pin_now_ns();
+    if (run->memory.held_bytes == 0) /* shorter than it takes to look: its peak is what is known */
+        run->memory.held_bytes = usage->memory_peak_bytes;
+    if (cgroup->memory != NULL)
+        pin_memory_account_add(&run->memory, end_ns > run->memory.at_ns ? end_ns : run->memory.at_ns, 0);
+    usage->memory_byte_ms = run->memory.byte_ms;
     usage->wall_ns = (run->ended_ns != 0 ? run->ended_ns : pin_now_ns()) - run->started_ns;
 }
 

@@ -34,6 +34,8 @@ struct pin_cgroup_ops {
     int oom_event_fd;                 /* polls `oom_events` when memory has run out; -1: none */
     unsigned oom_events;              /* POLLIN or POLLPRI */
     bool (*oom_happened)(void *self); /* asked after it polled: was a process killed? arms it anew */
+    bool (*memory)(void *self,
+                   uint64_t *bytes); /* what it holds now; NULL: nobody wants the account of that */
 };
 
 /* What the supervisor needs of the sandbox's egress, which is somebody else's: its events. */

@@ -305,7 +305,8 @@ static void the_kernels_word_of_an_oom_kill_ends_the_tree(void **state) {
     struct fake_cgroup cgroup = {.oom_kills = 1};
     PIN_CLOSE int event = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
     prepare_sandbox(state, &fixture, "sleep 1000");
-    fixture.given.cgroup = (struct pin_cgroup_ops){&cgroup, fake_kill, fake_usage, event, POLLIN, fake_oom};
+    fixture.given.cgroup =
+        (struct pin_cgroup_ops){&cgroup, fake_kill, fake_usage, event, POLLIN, fake_oom, NULL};
     supervise(&fixture);
     expect_end(&fixture, PIN_STATUS_MEMORY, PIN_EXIT_MEMORY);
     assert_true(cgroup.killed > 0);
@@ -317,7 +318,7 @@ static void an_oom_kill_that_was_noticed_last_counts_as_well(void **state) {
     struct fixture fixture;
     struct fake_cgroup cgroup = {.oom_kills = 1};
     prepare_sandbox(state, &fixture, "kill -9 $$");
-    fixture.given.cgroup = (struct pin_cgroup_ops){&cgroup, fake_kill, fake_usage, -1, 0, NULL};
+    fixture.given.cgroup = (struct pin_cgroup_ops){&cgroup, fake_kill, fake_usage, -1, 0, NULL, NULL};
     supervise(&fixture);
     expect_end(&fixture, PIN_STATUS_MEMORY, PIN_EXIT_MEMORY);
     finish(&fixture);
@@ -327,7 +328,7 @@ static void the_cpu_time_of_the_cgroup_is_a_limit(void **state) {
     struct fixture fixture;
     struct fake_cgroup cgroup = {.cpu_ns = PIN_NS_PER_S};
     prepare_sandbox(state, &fixture, "sleep 1000");
-    fixture.given.cgroup = (struct pin_cgroup_ops){&cgroup, fake_kill, fake_usage, -1, 0, NULL};
+    fixture.given.cgroup = (struct pin_cgroup_ops){&cgroup, fake_kill, fake_usage, -1, 0, NULL, NULL};
     fixture.given.limits.cpu_time_ns = 500 * PIN_NS_PER_MS;
     supervise(&fixture);
     expect_end(&fixture, PIN_STATUS_TIMEOUT, PIN_EXIT_TIMEOUT);
@@ -338,7 +339,7 @@ static void a_run_that_ends_by_itself_needs_no_killing(void **state) {
     struct fixture fixture;
     struct fake_cgroup cgroup = {0};
     prepare_sandbox(state, &fixture, "true");
-    fixture.given.cgroup = (struct pin_cgroup_ops){&cgroup, fake_kill, fake_usage, -1, 0, NULL};
+    fixture.given.cgroup = (struct pin_cgroup_ops){&cgroup, fake_kill, fake_usage, -1, 0, NULL, NULL};
     supervise(&fixture);
     expect_end(&fixture, PIN_STATUS_SUCCESS, 0);
     assert_int_equal(cgroup.killed, 0);

@@ -2,19 +2,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "runtime/kept/home.h"
 #include "runtime/state/state_dir.h"
 #include "runtime/supervise/result.h"
 #include "tools/pinfold-kept/client.h"
 #include "tools/pinfold-kept/verbs.h"
 #include "tools/pinfold/report.h"
+#include "tools/pinfold/set_up.h"
 
 struct list_options {
+    const char *by;
+    struct pin_number since;
     bool json;
     struct pin_texts labels;
 };
@@ -50,6 +56,14 @@ static bool has_labels(const json_t *facts, const struct pin_texts *wanted) {
     }
     return true;
 }
+
+static const struct pin_option stats_options[] = {
+    {"by",    0, PIN_OPTION_TEXT, offsetof(struct list_options, by),    "LABEL",
+     "what all labelled sandboxes and runs have used, also those that are gone, summed for each value",   NULL},
+    {"since", 0, PIN_OPTION_TIME, offsetof(struct list_options, since), "T",
+     "with --by: only what was used in this last time",                                                   NULL},
+    {"json",  0, PIN_OPTION_FLAG, offsetof(struct list_options, json),  NULL,    "print one JSON object", NULL},
+};
 
 struct listing {
     json_t *list;
@@ -142,12 +156,59 @@ static int run_show(const struct pin_invocation *invocation) {
     return print_facts(facts, values->json, &err);
 }
 
+/* Whoever lives and has labels writes its bill when it is asked; one that doesn't answer soon isn't waited
+ * for. */
+static bool have_billed(void *context, const char *name, int folder) {
+    static const struct timeval patience = {.tv_sec = 2};
+    struct pin_error err = {0};
+    (void)context;
+    json_t *facts = pin_home_is_live(folder) ? pin_home_read(folder, "sandbox.json", &err) : NULL;
+    if (json_object_size(json_object_get(facts, "labels")) > 0) {
+        PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
+        client.name = name;
+        client.socket = pin_home_connect(folder, name, &err);
+        if (client.socket >= 0 &&
+            setsockopt(client.socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0)
+            json_decref(pin_client_call(&client, pin_client_request("stats"), &err));
+    }
+    json_decref(facts);
+    return true;
+}
+
+/* The sums are pinfold-bills', which has the database. */
+static int run_sums(const struct pin_invocation *invocation) {
+    const struct list_options *values = invocation->values;
+    char since[32];
+    const char *argv[8] = {"pinfold-bills", "--by", values->by};
+    size_t count = 3;
+    struct pin_error err = {0};
+    PIN_CLOSE int state_dir = pin_state_open(&err);
+    if (invocation->argument_count > 0)
+        (void)pin_fail(&err, PIN_ERROR_USAGE, "--by sums over all sandboxes, and takes no name");
+    if (state_dir < 0 || pin_is_set(&err) || !pin_home_list(state_dir, have_billed, NULL, &err))
+        return pin_report(&err, values->json);
+    (void)snprintf(since, sizeof(since), "%llums", (unsigned long long)(values->since.value / PIN_NS_PER_MS));
+    if (values->since.given) {
+        argv[count++] = "--since";
+        argv[count++] = since;
+    }
+    if (values->json)
+        argv[count++] = "--json";
+    pin_set_up_execute(argv[0], argv);
+    (void)pin_fail_errno(&err, "run 'pinfold-bills'");
+    return pin_report(&err, values->json);
+}
+
 static int run_stats(const struct pin_invocation *invocation) {
     const struct list_options *values = invocation->values;
     PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
     struct pin_error err = {0};
     json_t *facts = NULL;
-    if (pin_client_open(&client, invocation->arguments[0], &err))
+    if (values->by != NULL)
+        return run_sums(invocation);
+    if (invocation->argument_count == 0)
+        (void)pin_fail(&err, PIN_ERROR_USAGE, "'stats' needs the name of a sandbox, or --by LABEL");
+    else if (pin_client_open(&client, invocation->arguments[0], &err))
         facts = pin_client_call(&client, pin_client_request("stats"), &err);
     return print_facts(facts, values->json, &err);
 }
@@ -179,13 +240,16 @@ const struct pin_verb pin_kept_verb_show = {
 
 const struct pin_verb pin_kept_verb_stats = {
     .name = "stats",
-    .synopsis = "NAME",
-    .summary = "what a kept sandbox has used",
-    .example = "  pinfold stats work --json",
-    .options = show_options,
-    .option_count = PIN_COUNT(show_options),
+    .synopsis = "NAME | --by LABEL",
+    .summary = "what a kept sandbox has used, or all that have a label",
+    .description =
+        "With --by: CPU seconds, memory times time, bytes over the network and runs for each value of the "
+        "label, from "
+        "the kernel's counters, of one-shot runs and kept sandboxes, whether they are still there or not.",
+    .example = "  pinfold stats work --json\n  pinfold stats --by tenant --since 24h",
+    .options = stats_options,
+    .option_count = PIN_COUNT(stats_options),
     .values_size = sizeof(struct list_options),
-    .least_arguments = 1,
     .most_arguments = 1,
     .run = run_stats,
     .name_first = true,

@@ -67,6 +67,8 @@ struct up { /* what the supervisor owns, from the name to the end */
     struct pin_run_receipt receipt;
     const char *receipt_file;      /* absolute: the supervisor leaves the caller's directory */
     struct pin_cgroup_usage usage; /* at its end */
+    struct pin_bill bill, billed;  /* of one with labels; what earlier bills have counted */
+    uint64_t up_ns;
     const char *name;
     const struct pin_up_settings *settings; /* NULL: of the verb */
     struct pin_kept_runner runner;
@@ -110,6 +112,45 @@ static void tell_ready(void *self) {
     up->ready = true;
     (void)malloc_trim(0); /* what reading the policy and building took isn't needed any more */
     tell(up, &none);
+}
+
+/* What has come since the bill before. One that can't be written is made up by the next. */
+static void write_bill(void *self, uint64_t memory_byte_ms, uint64_t execs) {
+    struct up *up = self;
+    struct pin_error err = {0};
+    struct pin_cgroup_usage usage = {0};
+    struct pin_bill *bill = &up->bill, *before = &up->billed;
+    if (up->sandbox.cgroup != NULL)
+        (void)pin_cgroup_usage_read(up->sandbox.cgroup, &usage, &err); /* 0: nothing new is counted */
+    const struct pin_egress_usage *egress = &up->egress.usage;
+    struct pin_bill now = {.cpu_ns = usage.cpu_ns > before->cpu_ns ? usage.cpu_ns : before->cpu_ns,
+                           .memory_byte_ms = memory_byte_ms,
+                           .wall_ms = (pin_now_ns() - up->up_ns) / PIN_NS_PER_MS,
+                           .egress_out = egress->bytes_out,
+                           .egress_in = egress->bytes_in,
+                           .runs = execs};
+    bill->cpu_ns = now.cpu_ns - before->cpu_ns;
+    bill->memory_byte_ms = now.memory_byte_ms - before->memory_byte_ms;
+    bill->wall_ms = now.wall_ms - before->wall_ms;
+    bill->egress_out = now.egress_out - before->egress_out;
+    bill->egress_in = now.egress_in - before->egress_in;
+    bill->runs = now.runs - before->runs;
+    pin_error_clear(&err);
+    if (pin_bill_write(bill, &err))
+        *before = now;
+}
+
+static bool begin_bill(struct up *up, struct pin_kept_given *given, struct pin_error *err) {
+    if (up->front.bundle->ext.label_count == 0)
+        return true;
+    if (!pin_bill_begin(&up->bill, err))
+        return false;
+    up->bill.kind = "kept";
+    up->bill.sandbox = up->name;
+    up->bill.labels = json_object_get(given->facts, "labels");
+    up->up_ns = pin_now_ns();
+    given->used = write_bill;
+    return true;
 }
 
 static bool finish_workspace(struct up *up, struct pin_error *err) {
@@ -321,7 +362,7 @@ static bool serve(struct up *up, const struct up_options *values, const char **w
     if (ok && up->sandbox.cgroup != NULL) /* to be paused on v1 it has to be in the freezer too */
         ok = pin_cgroup_join(up->sandbox.cgroup, &up->front.cgroups, PIN_CGROUP_FREEZER, up->sandbox.init,
                              err);
-    ok = ok && start_egress(up, &given.egress, err);
+    ok = ok && begin_bill(up, &given, err) && start_egress(up, &given.egress, err);
     if (ok) {
         ok = pin_kept_serve(&given, why, err);
     } else {

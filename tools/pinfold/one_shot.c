@@ -30,6 +30,11 @@ static bool read_usage(void *self, struct pin_usage *usage) {
     return true;
 }
 
+static bool read_memory(void *self, uint64_t *bytes) {
+    struct pin_error err = {0};
+    return pin_cgroup_memory_now(self, bytes, &err);
+}
+
 static bool has_run_out_of_memory(void *self) {
     struct pin_error err = {0};
     bool happened = false;
@@ -44,6 +49,8 @@ static bool watch_cgroup(struct pin_one_shot *run, struct pin_cgroup_ops *ops, s
     ops->self = run->sandbox.cgroup;
     ops->kill = kill_group;
     ops->usage = read_usage;
+    if (run->bill.id[0] != '\0')
+        ops->memory = read_memory;
     if (run->front.plan->limits.memory_bytes == PIN_UNLIMITED ||
         (run->sandbox.missing & (1u << PIN_PROTECT_MEMORY)) != 0)
         return true;
@@ -181,9 +188,11 @@ bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settin
     const struct pin_bundle *bundle = run->front.bundle;
     bool named = settings->fingerprint || pin_run_audit_wanted(bundle) || settings->receipt != NULL;
     run->receipt.file = settings->receipt;
-    struct pin_error missing_secret = {0};
+    struct pin_error missing_secret = {0}, later = {0};
     bool have_secrets = pin_run_secrets_find(&run->secrets, &run->front, &missing_secret);
-    bool ok = name_run(run, named, settings->digest, err) && pin_run_receipt_prepare(&run->receipt, err) &&
+    bool ok = name_run(run, named, settings->digest, err) &&
+              (bundle->ext.label_count == 0 || pin_bill_begin(&run->bill, err)) &&
+              pin_run_receipt_prepare(&run->receipt, err) &&
               pin_run_audit_start(&run->audit, bundle, run->name, run->fingerprint, run->secrets.mask,
                                   settings->audit_sync, err) &&
               pin_run_audit_secrets(&run->audit, &run->secrets.found, err);
@@ -196,6 +205,8 @@ bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settin
     run->sandbox.missing = missing;
     if (ok)
         complete_result(run);
+    if (ok && !pin_set_up_bill_run(&run->bill, &run->result, &later))
+        run->missing[run->result.missing_count++] = "bill";
     if (!pin_run_audit_end(&run->audit, &run->result, err) && ok)
         run->missing[run->result.missing_count++] = "audit"; /* the run has happened: its result is given */
     if (ok)

@@ -20,7 +20,9 @@
 #include "tools/pinfold/run_secrets.h"
 #include "tools/pinfold/set_up.h"
 
-enum { PIN_ONE_SHOT_MISSING_MAX = PIN_PROTECT_COUNT + 2 }; /* every protection, the broker, the log */
+enum {
+    PIN_ONE_SHOT_MISSING_MAX = PIN_PROTECT_COUNT + 3
+}; /* every protection, the broker, the log, the bill */
 
 struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
     struct pin_front front;
@@ -32,6 +34,7 @@ struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
     struct pin_run_secrets secrets;
     struct pin_run_audit audit; /* its `fault`, where one is set, is the caller's to report */
     struct pin_run_denials denials;
+    struct pin_bill bill; /* of one with labels */
     struct pin_run_receipt receipt;
     struct pin_error receipt_fault; /* the run has happened, and its receipt could not be written */
     struct pin_stream stream;

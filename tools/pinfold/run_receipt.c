@@ -17,26 +17,10 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "runtime/receipt/enforced.h"
+#include "tools/pinfold/set_up.h"
 
 static void set(json_t *object, const char *key, json_t *value) {
     (void)json_object_set_new(object, key, value);
-}
-
-static void execute(char *const *argv) {
-    char path[PATH_MAX], self[PATH_MAX];
-    const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    char *slash = length > 0 ? memrchr(self, '/', (size_t)length) : NULL;
-    if (snprintf(path, sizeof(path), "%s/pinfold-audit", libexec != NULL ? libexec : PIN_LIBEXEC) > 0)
-        (void)execv(path, argv);
-    if (slash != NULL) {
-        *slash = '\0';
-        if (snprintf(path, sizeof(path), "%s/pinfold-audit", self) < (int)sizeof(path))
-            (void)execv(path, argv);
-        if (snprintf(path, sizeof(path), "%s/../pinfold-audit/pinfold-audit", self) < (int)sizeof(path))
-            (void)execv(path, argv);
-    }
-    _exit(PIN_EXIT_NOT_FOUND);
 }
 
 /* Runs pinfold-audit with the text as its input; what it says goes to standard error. */
@@ -47,7 +31,7 @@ static bool run_program(char *const *argv, const char *text, struct pin_error *e
     pid_t child = fork();
     if (child == 0) {
         if (dup2(ends[0], STDIN_FILENO) >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
-            execute(argv);
+            pin_set_up_execute(argv[0], (const char *const *)argv);
         _exit(PIN_EXIT_NOT_FOUND);
     }
     (void)close(ends[0]);

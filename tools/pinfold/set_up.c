@@ -1,6 +1,12 @@
 #include "tools/pinfold/set_up.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/units.h"
 
 void pin_set_up_limits(const struct pin_bundle_ext *ext, struct pin_limits *limits) {
     *limits = (struct pin_limits){
@@ -38,6 +44,41 @@ json_t *pin_set_up_labels(const struct pin_bundle_ext *ext) {
 
 uid_t pin_set_up_owner(const struct pin_slot *slot, uint32_t id_inside) {
     return pin_slot_id_base(slot->number) + id_inside;
+}
+
+void pin_set_up_execute(const char *program, const char *const *argv) {
+    char path[PATH_MAX], self[PATH_MAX];
+    char *const *list = (char *const *)(uintptr_t)argv;
+    const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *slash = length > 0 ? memrchr(self, '/', (size_t)length) : NULL;
+    if (snprintf(path, sizeof(path), "%s/%s", libexec != NULL ? libexec : PIN_LIBEXEC, program) <
+        (int)sizeof(path))
+        (void)execv(path, list);
+    if (slash == NULL)
+        return;
+    *slash = '\0';
+    if (snprintf(path, sizeof(path), "%s/%s", self, program) < (int)sizeof(path))
+        (void)execv(path, list);
+    if (snprintf(path, sizeof(path), "%s/../%s/%s", self, program, program) < (int)sizeof(path))
+        (void)execv(path, list);
+}
+
+bool pin_set_up_bill_run(struct pin_bill *bill, const struct pin_result *result, struct pin_error *err) {
+    const struct pin_usage *usage = &result->usage;
+    if (bill->id[0] == '\0')
+        return true;
+    bill->kind = "run";
+    bill->sandbox = result->sandbox;
+    bill->labels = result->labels;
+    bill->cpu_ns = usage->cpu_ns;
+    bill->wall_ms = usage->wall_ns / PIN_NS_PER_MS;
+    bill->memory_byte_ms =
+        usage->memory_byte_ms != 0 ? usage->memory_byte_ms : usage->memory_peak_bytes * bill->wall_ms;
+    bill->egress_out = usage->egress.bytes_out;
+    bill->egress_in = usage->egress.bytes_in;
+    bill->runs = 1;
+    return pin_bill_write(bill, err);
 }
 
 static int egress_fd(void *self) {

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "runtime/bills/bill.h"
 #include "runtime/build/build.h"
 #include "runtime/bundle/bundle.h"
 #include "runtime/egress/session.h"
@@ -19,6 +20,13 @@ size_t pin_set_up_missing(uint32_t missing, const char *names[PIN_PROTECT_COUNT]
 json_t *pin_set_up_labels(const struct pin_bundle_ext *ext);
 /* The first host ids of the command, where the sandbox has a range of its own. */
 uid_t pin_set_up_owner(const struct pin_slot *slot, uint32_t id_inside);
+
+/* Becomes a program of ours: from libexec, or from beside this one in a build tree. Returns with errno when
+ * there is none. `argv` ends with NULL. */
+void pin_set_up_execute(const char *program, const char *const *argv);
+
+/* The bill of a run, from its result; nothing to do for one without labels, whose bill has no id. */
+bool pin_set_up_bill_run(struct pin_bill *bill, const struct pin_result *result, struct pin_error *err);
 
 /* What sees the broker's events; NULL functions see none. */
 struct pin_set_up_egress {

@@ -106,6 +106,9 @@ bool pin_cgroup_wait_empty(const struct pin_cgroup *group, uint64_t timeout_ns, 
 bool pin_cgroup_usage_read(const struct pin_cgroup *group, struct pin_cgroup_usage *usage,
                            struct pin_error *err);
 
+/* What it holds at this moment, page cache and all; 0 where that isn't counted. */
+bool pin_cgroup_memory_now(const struct pin_cgroup *group, uint64_t *bytes, struct pin_error *err);
+
 /* Stops and continues every process. Version 1 needs PIN_CGROUP_FREEZER in `also`, else UNSUPPORTED. Freezing
  * waits until all are frozen, `timeout_ns` at most, and thaws again where that fails. */
 bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, struct pin_error *err);

@@ -50,3 +50,12 @@ bool pin_cgroup_usage_read(const struct pin_cgroup *group, struct pin_cgroup_usa
     *usage = read;
     return true;
 }
+
+bool pin_cgroup_memory_now(const struct pin_cgroup *group, uint64_t *bytes, struct pin_error *err) {
+    const struct pin_cgroup_dir *memory = pin_cgroup_dir_of(group, PIN_CGROUP_MEMORY);
+    uint64_t now = 0;
+    if (!read_number(memory, memory != NULL && memory->v2 ? "memory.current" : "memory.usage_in_bytes", &now))
+        return pin_fail_errno(err, "read what the cgroup '%s' holds", group->path);
+    *bytes = now;
+    return true;
+}
