@@ -1,9 +1,14 @@
 /* terminal.h: the caller's terminal in raw mode for as long as a terminal inside stands for it.
+ *
+ * A guardian, a process that holds nothing but the terminal and one end of a socket, puts it back where this
+ * process can't: it is killed, or a signal that nobody has thought of ends it. It leads a session of its own,
+ * so that what ends the foreground group doesn't end it too, and it goes when its other end is closed.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <termios.h>
 
 #include "base/error.h"
@@ -12,6 +17,8 @@ struct pin_terminal { /* zeroed: nothing to restore */
     int fd;
     bool raw;
     struct termios saved;
+    pid_t guardian;
+    int lifeline; /* the guardian acts when its last copy is closed */
 };
 
 bool pin_terminal_raw(struct pin_terminal *terminal, int fd, struct pin_error *err);

@@ -116,6 +116,62 @@ def test_the_terminal_is_restored_when_init_is_killed(each_io):
     assert terminal.end() == (137, True)
 
 
+FATAL = [signal.SIGKILL, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGSEGV, signal.SIGABRT, signal.SIGVTALRM]
+
+
+def wait_restored(terminal, within=5):
+    deadline = time.monotonic() + within
+    while termios.tcgetattr(terminal.slave) != terminal.before:
+        assert time.monotonic() < deadline, "the terminal is still raw"
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("number", FATAL, ids=[n.name for n in FATAL])
+def test_the_terminal_is_restored_when_pinfold_itself_is_killed(pinfold, number):
+    terminal = Terminal(pinfold, "sh", "-c", "echo on; sleep 100")
+    terminal.expect(b"on")
+    assert terminal.is_raw()
+    terminal.process.send_signal(number)
+    assert terminal.process.wait(timeout=10) == -number
+    wait_restored(terminal)
+
+
+def test_the_terminal_is_restored_when_its_whole_foreground_group_is_killed(pinfold):
+    terminal = Terminal(pinfold, "sh", "-c", "echo on; sleep 100")
+    terminal.expect(b"on")
+    os.killpg(terminal.process.pid, signal.SIGKILL)
+    assert terminal.process.wait(timeout=10) == -signal.SIGKILL
+    wait_restored(terminal)
+
+
+def guardian_of(terminal):
+    with open(f"/proc/{terminal.process.pid}/task/{terminal.process.pid}/children") as children:
+        for pid in map(int, children.read().split()):
+            with open(f"/proc/{pid}/comm") as comm:
+                if comm.read() == "pinfold-tty\n":
+                    return pid
+    return None
+
+
+def test_the_guardian_of_the_terminal_holds_nothing_else_and_goes_with_the_run(pinfold):
+    terminal = Terminal(pinfold, "sh", "-c", "echo on; read x; exit 5")
+    terminal.expect(b"on")
+    guardian = guardian_of(terminal)
+    assert sorted(os.listdir(f"/proc/{guardian}/fd")) == ["0", "1"]
+    assert os.readlink(f"/proc/{guardian}/fd/0") == os.ttyname(terminal.slave)
+    terminal.send(b"x\r")
+    assert terminal.end() == (5, True)
+    assert not os.path.exists(f"/proc/{guardian}")
+
+
+def test_a_killed_guardian_harms_nobody(pinfold):
+    terminal = Terminal(pinfold, "sh", "-c", "echo on; read x; exit 5")
+    terminal.expect(b"on")
+    os.kill(guardian_of(terminal), signal.SIGKILL)
+    terminal.send(b"x\r")
+    assert terminal.end() == (5, True)
+
+
 def test_a_terminal_that_goes_away_ends_the_run(each_io):
     terminal = Terminal(each_io, "sh", "-c", "echo on; sleep 100", options=["--timeout", "20s"])
     terminal.expect(b"on")
