@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -248,6 +249,17 @@ static bool set_oom_score(const struct pin_plan *plan, pid_t pid, struct pin_err
     return pin_write_value_at(AT_FDCWD, path, value, err);
 }
 
+/* From outside, by those who may: the child's capabilities don't reach beyond its own namespace. */
+static bool raise_rlimits(const struct pin_plan *plan, pid_t pid, struct pin_error *err) {
+    for (size_t i = 0; i < plan->rlimit_count; i++) {
+        const struct pin_plan_rlimit *asked = &plan->rlimits[i];
+        const struct rlimit limit = {asked->soft, asked->hard};
+        if (asked->raised && prlimit(pid, asked->resource, &limit, NULL) != 0)
+            return pin_fail_errno(err, "raise resource limit %d", asked->resource);
+    }
+    return true;
+}
+
 /* The hooks outside run while the child waits with the namespaces made and the host still in sight. */
 static bool guide_container(const struct pin_engine_build *engine, struct pin_sandbox *sandbox,
                             struct pin_error *err) {
@@ -272,7 +284,7 @@ bool pin_sandbox_keep(struct pin_sandbox *sandbox, struct pin_error *err) {
 static bool guide_child(const struct pin_build_input *input, uint32_t range,
                         struct pin_shared_programs *shared, struct pin_sandbox *sandbox,
                         struct pin_error *err) {
-    return set_oom_score(input->plan, sandbox->init, err) &&
+    return set_oom_score(input->plan, sandbox->init, err) && raise_rlimits(input->plan, sandbox->init, err) &&
            pin_idmap_write(input->plan, range, sandbox->init, err) &&
            pin_channel_sync(sandbox->control, PIN_SYNC_MAPPED, NULL, 0, err) &&
            equip_child(input, shared, sandbox, err) &&

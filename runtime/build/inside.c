@@ -200,19 +200,9 @@ static bool set_rlimits(struct state *state, struct pin_error *err) {
     const struct pin_plan *plan = state->inside->plan;
     for (size_t i = 0; i < plan->rlimit_count; i++) {
         const struct pin_plan_rlimit *asked = &plan->rlimits[i];
-        struct rlimit limit = {asked->soft, asked->hard}, now;
-        if (getrlimit(asked->resource, &now) != 0)
-            return pin_fail_errno(err, "read resource limit %d", asked->resource);
-        if (setrlimit(asked->resource, &limit) == 0)
-            continue;
-        if (errno == EPERM &&
-            now.rlim_max < limit.rlim_max) { /* ours is lower still: the sandbox gets that */
-            limit.rlim_max = now.rlim_max;
-            limit.rlim_cur = limit.rlim_cur < now.rlim_max ? limit.rlim_cur : now.rlim_max;
-            if (setrlimit(asked->resource, &limit) == 0)
-                continue;
-        }
-        return pin_fail_errno(err, "set resource limit %d", asked->resource);
+        const struct rlimit limit = {asked->soft, asked->hard};
+        if (setrlimit(asked->resource, &limit) != 0)
+            return pin_fail_errno(err, "set resource limit %d", asked->resource);
     }
     return true;
 }

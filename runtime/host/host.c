@@ -4,6 +4,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,12 +15,19 @@
 #include "base/io.h"
 #include "base/units.h"
 
-/* Raw capget(2): libcap's state would be made for three bits. */
-static bool has_capabilities(void) {
+/* Raw capget(2): libcap's state would be made for a few bits. */
+static uint32_t get_capabilities(void) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
-    const uint32_t needed = 1u << CAP_SYS_ADMIN | 1u << CAP_SETUID | 1u << CAP_SETGID;
-    return syscall(SYS_capget, &header, data) == 0 && (data[0].effective & needed) == needed;
+    return syscall(SYS_capget, &header, data) == 0 ? data[0].effective : 0;
+}
+
+static void get_hard_limits(struct pin_host *host) {
+    for (int i = 0; i < PIN_HOST_RLIMITS; i++) {
+        struct rlimit now;
+        bool limited = getrlimit(i, &now) == 0 && now.rlim_max != RLIM_INFINITY;
+        host->hard_limits[i] = limited ? now.rlim_max : UINT64_MAX;
+    }
 }
 
 /* Capabilities over a user namespace that isn't the first one don't reach ids and mounts of the host. */
@@ -39,7 +47,12 @@ void pin_host_get(struct pin_host *host) {
     memset(host, 0, sizeof(*host));
     host->uid = geteuid();
     host->gid = getegid();
-    host->privileged = host->uid == 0 && has_capabilities() && in_first_user_namespace();
+    const uint32_t needed = 1u << CAP_SYS_ADMIN | 1u << CAP_SETUID | 1u << CAP_SETGID;
+    uint32_t capabilities = get_capabilities();
+    bool first = host->uid == 0 && in_first_user_namespace();
+    host->privileged = first && (capabilities & needed) == needed;
+    host->raises_limits = first && (capabilities & 1u << CAP_SYS_RESOURCE) != 0;
+    get_hard_limits(host);
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     host->landlock_abi = abi > 0 ? (int)abi : 0;
     host->time_namespaces = faccessat(AT_FDCWD, "/proc/self/ns/time", F_OK, 0) == 0;

@@ -16,12 +16,16 @@ struct pin_subids {
     uint32_t start, count; /* 0, 0: none */
 };
 
+#define PIN_HOST_RLIMITS 16 /* RLIM_NLIMITS of Linux */
+
 struct pin_host {
     uint32_t uid, gid; /* the caller's, effective */
     bool privileged;  /* CAP_SYS_ADMIN, CAP_SETUID and CAP_SETGID over the host: id ranges and idmapped mounts
                        */
     int landlock_abi; /* 0: none */
     bool time_namespaces;
+    uint64_t hard_limits[PIN_HOST_RLIMITS]; /* the caller's own, by RLIMIT_*; UINT64_MAX: none */
+    bool raises_limits;                     /* CAP_SYS_RESOURCE: a sandbox may be given more than those */
     uint32_t lacks;                     /* set of 1u << enum pin_protection that can't be had here */
     const char *lacks_hint;             /* how to get those of the cgroups; NULL: nothing is known */
     struct pin_subids subuids, subgids; /* see pin_host_subids() */

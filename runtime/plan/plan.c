@@ -1,5 +1,6 @@
 #include "runtime/plan/plan.h"
 
+#include <inttypes.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,54 +124,82 @@ void pin_plan_root(struct pin_plan *plan, struct pin_findings *found) {
     plan->root_bind.idmap = plan->privileged ? PIN_IDMAP_SANDBOX : PIN_IDMAP_NONE;
 }
 
-struct rlimit_name {
+struct rlimit_row {
     const char *name;
     int resource;
+    bool is_cap; /* it takes from a sandbox what none needs: with less of it the sandbox is as good */
+    const char *pointer;
 };
 
-static const struct rlimit_name rlimit_names[] = {
-    {"RLIMIT_AS",         RLIMIT_AS        },
-    {"RLIMIT_CORE",       RLIMIT_CORE      },
-    {"RLIMIT_CPU",        RLIMIT_CPU       },
-    {"RLIMIT_DATA",       RLIMIT_DATA      },
-    {"RLIMIT_FSIZE",      RLIMIT_FSIZE     },
-    {"RLIMIT_LOCKS",      RLIMIT_LOCKS     },
-    {"RLIMIT_MEMLOCK",    RLIMIT_MEMLOCK   },
-    {"RLIMIT_MSGQUEUE",   RLIMIT_MSGQUEUE  },
-    {"RLIMIT_NICE",       RLIMIT_NICE      },
-    {"RLIMIT_NOFILE",     RLIMIT_NOFILE    },
-    {"RLIMIT_NPROC",      RLIMIT_NPROC     },
-    {"RLIMIT_RSS",        RLIMIT_RSS       },
-    {"RLIMIT_RTPRIO",     RLIMIT_RTPRIO    },
-    {"RLIMIT_RTTIME",     RLIMIT_RTTIME    },
-    {"RLIMIT_SIGPENDING", RLIMIT_SIGPENDING},
-    {"RLIMIT_STACK",      RLIMIT_STACK     },
+#define RLIMIT_ROW(name, ...)                                                                                \
+    { "RLIMIT_" #name, RLIMIT_##name, __VA_ARGS__ }
+
+static const struct rlimit_row rlimit_rows[] = {
+    RLIMIT_ROW(AS, false, "/process/rlimits"),        RLIMIT_ROW(CORE, false, "/resources/core"),
+    RLIMIT_ROW(CPU, false, "/resources/cpu_time"),    RLIMIT_ROW(DATA, false, "/process/rlimits"),
+    RLIMIT_ROW(FSIZE, false, "/process/rlimits"),     RLIMIT_ROW(LOCKS, true, "/process/rlimits"),
+    RLIMIT_ROW(MEMLOCK, true, "/process/rlimits"),    RLIMIT_ROW(MSGQUEUE, true, "/process/rlimits"),
+    RLIMIT_ROW(NICE, true, "/process/rlimits"),       RLIMIT_ROW(NOFILE, false, "/resources/files"),
+    RLIMIT_ROW(NPROC, false, "/process/rlimits"),     RLIMIT_ROW(RSS, true, "/process/rlimits"),
+    RLIMIT_ROW(RTPRIO, true, "/process/rlimits"),     RLIMIT_ROW(RTTIME, false, "/process/rlimits"),
+    RLIMIT_ROW(SIGPENDING, true, "/process/rlimits"), RLIMIT_ROW(STACK, false, "/process/rlimits"),
 };
 
-static void add_rlimit(struct pin_plan *plan, int resource, uint64_t soft, uint64_t hard) {
-    struct pin_plan_rlimit *limit =
-        pin_arena_grow(&plan->arena, &plan->rlimits, &plan->rlimit_count, sizeof(*limit));
-    *limit = (struct pin_plan_rlimit){resource, soft, hard};
+static const struct rlimit_row *find_rlimit(const char *name) {
+    for (size_t i = 0; i < PIN_COUNT(rlimit_rows); i++)
+        if (strcmp(rlimit_rows[i].name, name) == 0)
+            return &rlimit_rows[i];
+    return NULL;
 }
 
-void pin_plan_rlimits(struct pin_plan *plan, struct pin_findings *found) {
+static void refuse_rlimit(const struct rlimit_row *row, uint64_t asked, uint64_t most,
+                          struct pin_findings *found) {
+    (void)pin_find(found, PIN_ERROR_UNSUPPORTED, row->pointer,
+                   "raise the caller's own hard limit (ulimit -H), or lower the policy's",
+                   "%s can't be %" PRIu64 ": the caller's own hard limit is %" PRIu64, row->name, asked,
+                   most);
+}
+
+#define FILES_ALL UINT64_C(1048576) /* what is written for "unlimited": fs.nr_open of every usual host */
+
+/* Where the policy sets no limit, or one that only takes away, the caller's own stays. */
+static bool may_be_less(const struct rlimit_row *row, uint64_t hard) {
+    return row->is_cap || hard == PIN_UNLIMITED || (row->resource == RLIMIT_NOFILE && hard >= FILES_ALL);
+}
+
+/* What lies above the caller's own hard limit is raised by those who may, and otherwise refused, not lowered.
+ */
+static void add_rlimit(struct pin_plan *plan, const struct pin_host *host, const struct rlimit_row *row,
+                       uint64_t soft, uint64_t hard, struct pin_findings *found) {
+    uint64_t most = host->raises_limits ? PIN_UNLIMITED : host->hard_limits[row->resource];
+    if (hard > most && !may_be_less(row, hard)) {
+        refuse_rlimit(row, hard, most, found);
+        return;
+    }
+    struct pin_plan_rlimit *limit =
+        pin_arena_grow(&plan->arena, &plan->rlimits, &plan->rlimit_count, sizeof(*limit));
+    *limit =
+        (struct pin_plan_rlimit){.resource = row->resource,
+                                 .soft = soft < most ? soft : most,
+                                 .hard = hard < most ? hard : most,
+                                 .raised = most == PIN_UNLIMITED && hard > host->hard_limits[row->resource]};
+}
+
+void pin_plan_rlimits(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
     for (size_t i = 0; i < bundle->process.rlimit_count; i++) {
         const struct pin_bundle_rlimit *asked = &bundle->process.rlimits[i];
-        int resource = -1;
-        for (size_t n = 0; n < PIN_COUNT(rlimit_names); n++)
-            if (strcmp(rlimit_names[n].name, asked->type) == 0)
-                resource = rlimit_names[n].resource;
-        if (resource < 0 || asked->soft > asked->hard)
+        const struct rlimit_row *row = find_rlimit(asked->type);
+        if (row == NULL || asked->soft > asked->hard)
             (void)pin_find(found, PIN_ERROR_INVALID, "/process/rlimits", NULL,
                            "'%.40s' is not a limit that can be set", asked->type);
         else
-            add_rlimit(plan, resource, asked->soft, asked->hard);
+            add_rlimit(plan, host, row, asked->soft, asked->hard, found);
     }
     uint64_t cpu_ns = bundle->ext.present ? bundle->ext.cpu_time_ns : PIN_UNLIMITED;
     if (cpu_ns != PIN_UNLIMITED) { /* of one process; the supervisor watches the sum of all */
         uint64_t seconds = cpu_ns / PIN_NS_PER_S + 1;
-        add_rlimit(plan, RLIMIT_CPU, seconds, seconds + 1);
+        add_rlimit(plan, host, find_rlimit("RLIMIT_CPU"), seconds, seconds + 1, found);
     }
 }
 
@@ -260,7 +289,7 @@ struct pin_plan *pin_plan_make(const struct pin_bundle *bundle, const struct pin
     pin_plan_root(plan, found);
     pin_plan_mounts(plan, found);
     require_real_sources(plan);
-    pin_plan_rlimits(plan, found);
+    pin_plan_rlimits(plan, host, found);
     plan_limits(plan);
     plan_process(plan);
     plan->landlock_abi = host->landlock_abi;

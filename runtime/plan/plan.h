@@ -74,6 +74,7 @@ struct pin_op {
 struct pin_plan_rlimit {
     int resource;
     uint64_t soft, hard;
+    bool raised; /* above the caller's own: set from outside, with the caller's capability */
 };
 
 struct pin_plan_limits { /* PIN_UNLIMITED (0 for processors): none */

@@ -270,8 +270,8 @@ static void plan_listener(const struct pin_plan *plan, struct pin_findings *foun
                        "no rule has SCMP_ACT_NOTIFY");
 }
 
-static void plan_process(struct pin_plan *plan, const struct pin_engine_request *request,
-                         struct pin_findings *found) {
+static void plan_process(struct pin_plan *plan, const struct pin_host *host,
+                         const struct pin_engine_request *request, struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
     struct pin_plan_engine *engine = &plan->engine;
     if (bundle->process.arg_count == 0)
@@ -301,7 +301,7 @@ static void plan_process(struct pin_plan *plan, const struct pin_engine_request 
     plan_label(plan, request, found);
     plan_listener(plan, found);
     plan_scheduling(plan, found);
-    pin_plan_rlimits(plan, found);
+    pin_plan_rlimits(plan, host, found);
 }
 
 /* What a bundle asks of pinfold itself is granted by a policy, and without a ceiling there is none to grant
@@ -386,7 +386,7 @@ struct pin_plan *pin_plan_make_for_engine(const struct pin_bundle *bundle, const
     } else {
         plan_container(plan, host, request, found);
     }
-    plan_process(plan, request, found);
+    plan_process(plan, host, request, found);
     if (pin_found_any(found)) {
         pin_plan_free(plan);
         return NULL;

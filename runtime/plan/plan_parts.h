@@ -7,7 +7,7 @@
 extern const uint64_t pin_plan_clone_flags[PIN_NS_COUNT]; /* CLONE_NEW* */
 
 void pin_plan_root(struct pin_plan *plan, struct pin_findings *found);
-void pin_plan_rlimits(struct pin_plan *plan, struct pin_findings *found);
+void pin_plan_rlimits(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found);
 
 /* Files of secrets, after every mount: plan_secrets.c. */
 void pin_plan_secrets(struct pin_plan *plan, struct pin_findings *found);

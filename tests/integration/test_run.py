@@ -3,11 +3,15 @@ import base64
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
 
 import pytest
+
+with open("/proc/self/status", encoding="ascii") as status:
+    HAS_SYS_RESOURCE = bool(int(next(line for line in status if line.startswith("CapEff"))[7:], 16) >> 24 & 1)
 
 RESULT_KEYS = ["status", "exit_code", "signal", "stdout", "stderr", "encoding", "truncated", "result", "frames", "usage",
                "missing", "sandbox", "fingerprint", "labels"]
@@ -154,6 +158,28 @@ def test_a_copy_on_write_workspace_has_a_size(pinfold, cow):
     policy = pinfold.policy(filesystem={"workspace": {"access": "read-write", "size": "4MiB"}})
     result = pinfold.json("dd", "if=/dev/zero", "of=big", "bs=1M", "count=8", policy=policy, options=["--workspace", f"{cow}:cow"])
     assert result["exit_code"] == 1 and "No space left" in result["stderr"]
+
+
+def test_a_read_write_workspace_cant_be_held_to_a_size(pinfold, cow):
+    """It is the host's own directory: a policy that states a size gets a refusal, not a promise."""
+    policy = pinfold.policy(filesystem={"workspace": {"access": "read-write", "size": "4MiB"}})
+    done = pinfold.run("true", policy=policy, options=["--workspace", str(cow)])
+    assert done.returncode == 125 and b"/filesystem/workspace/size" in done.stderr and b":cow" in done.stderr
+    free = pinfold.policy(filesystem={"workspace": {"access": "read-write", "size": "unlimited"}})
+    assert pinfold.run("true", policy=free, options=["--workspace", str(cow)]).returncode == 0
+
+
+def test_more_files_than_the_caller_itself_may_open_are_refused(pinfold):
+    """Not lowered in silence. (Root raises them where it has CAP_SYS_RESOURCE.)"""
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+    done = pinfold.run("sh", "-c", "ulimit -Hn", preexec_fn=few)
+    if pinfold.rootless or not HAS_SYS_RESOURCE:
+        assert done.returncode == 125 and b"hard limit is 200" in done.stderr and b"/resources/files" in done.stderr
+    else:
+        assert (done.returncode, done.stdout) == (0, b"1024\n")
+    lower = pinfold.policy(resources={"files": 150})
+    assert pinfold.run("sh", "-c", "ulimit -Hn", policy=lower, preexec_fn=few).stdout == b"150\n"
 
 
 def test_a_workspace_that_is_a_symbolic_link_is_refused(pinfold, tmp_path):

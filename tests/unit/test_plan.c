@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <linux/mount.h>
 #include <sched.h>
@@ -13,9 +14,9 @@
 
 /* A host that doesn't exist: what it can do is what the test says. */
 static const struct pin_host root_host = {
-    .uid = 0, .privileged = true, .landlock_abi = 7, .time_namespaces = true};
+    .uid = 0, .privileged = true, .landlock_abi = 7, .raises_limits = true, .time_namespaces = true};
 static const struct pin_host user_host = {
-    .uid = 1234, .gid = 1235, .landlock_abi = 7, .time_namespaces = true};
+    .uid = 1234, .gid = 1235, .landlock_abi = 7, .raises_limits = true, .time_namespaces = true};
 
 struct fixture {
     struct pin_policy *policy, *effective;
@@ -120,6 +121,49 @@ static void a_protection_that_the_host_lacks_is_a_refusal(void **state) {
     assert_string_equal(fixture->found.list[0].hint, "delegate them");
 }
 
+static const struct pin_plan_rlimit *find_rlimit(const struct pin_plan *plan, int resource) {
+    for (size_t i = 0; i < plan->rlimit_count; i++)
+        if (plan->rlimits[i].resource == resource)
+            return &plan->rlimits[i];
+    return NULL;
+}
+
+static struct pin_host with_files(uint64_t hard, bool raises) {
+    struct pin_host host = root_host;
+    for (size_t i = 0; i < PIN_COUNT(host.hard_limits); i++)
+        host.hard_limits[i] = UINT64_MAX;
+    host.hard_limits[RLIMIT_NOFILE] = hard;
+    host.raises_limits = raises;
+    return host;
+}
+
+static void a_limit_above_the_callers_own_is_a_refusal(void **state) {
+    struct fixture *fixture = *state;
+    struct pin_host host = with_files(100, false);
+    plan_for(fixture, "{\"pinfold\": 1, \"extends\": [\"tool\"]}", &host);
+    assert_null(fixture->plan);
+    assert_string_equal(fixture->found.list[0].pointer, "/resources/files");
+    assert_non_null(strstr(fixture->found.list[0].message, "hard limit is 100"));
+}
+
+static void a_limit_above_the_callers_own_is_raised_by_those_who_may(void **state) {
+    struct fixture *fixture = *state;
+    struct pin_host host = with_files(100, true);
+    plan_for(fixture, "{\"pinfold\": 1, \"extends\": [\"tool\"]}", &host);
+    const struct pin_plan_rlimit *files = find_rlimit(fixture->plan, RLIMIT_NOFILE);
+    assert_true(files->raised && files->hard == 1024);
+    assert_false(find_rlimit(fixture->plan, RLIMIT_CORE)->raised);
+}
+
+static void where_the_policy_sets_no_limit_the_callers_own_stays(void **state) {
+    struct fixture *fixture = *state;
+    struct pin_host host = with_files(100, false);
+    plan_for(fixture, "{\"pinfold\": 1, \"extends\": [\"tool\"], \"resources\": {\"files\": 1048576}}",
+             &host);
+    const struct pin_plan_rlimit *files = find_rlimit(fixture->plan, RLIMIT_NOFILE);
+    assert_true(!files->raised && files->hard == 100 && files->soft == 100);
+}
+
 static void an_optional_protection_that_the_host_lacks_is_reported_missing(void **state) {
     struct fixture *fixture = *state;
     struct pin_host host = root_host;
@@ -193,6 +237,9 @@ int main(void) {
         TEST(a_kernel_without_time_namespaces_gets_none),
         TEST(no_capability_is_in_any_set_and_privileges_are_locked),
         TEST(a_protection_that_the_host_lacks_is_a_refusal),
+        TEST(a_limit_above_the_callers_own_is_a_refusal),
+        TEST(a_limit_above_the_callers_own_is_raised_by_those_who_may),
+        TEST(where_the_policy_sets_no_limit_the_callers_own_stays),
         TEST(an_optional_protection_that_the_host_lacks_is_reported_missing),
         TEST(host_directories_are_read_only_and_without_set_id_programs),
         TEST(dev_has_eight_nodes_at_most),

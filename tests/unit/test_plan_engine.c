@@ -8,7 +8,7 @@
 #include "runtime/plan/plan.h"
 
 static const struct pin_host host = {
-    .uid = 0, .privileged = true, .landlock_abi = 7, .time_namespaces = true};
+    .uid = 0, .privileged = true, .landlock_abi = 7, .raises_limits = true, .time_namespaces = true};
 
 /* The plan of a process that joins a container and has these members; NULL with findings. */
 static struct pin_plan *plan_process(const char *members, struct pin_bundle **bundle,

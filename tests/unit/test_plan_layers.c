@@ -14,9 +14,9 @@
 #include "runtime/plan/plan.h"
 
 static const struct pin_host root_host = {
-    .uid = 0, .privileged = true, .landlock_abi = 7, .time_namespaces = true};
+    .uid = 0, .privileged = true, .landlock_abi = 7, .raises_limits = true, .time_namespaces = true};
 static const struct pin_host user_host = {
-    .uid = 1234, .gid = 1235, .landlock_abi = 7, .time_namespaces = true};
+    .uid = 1234, .gid = 1235, .landlock_abi = 7, .raises_limits = true, .time_namespaces = true};
 
 struct fixture {
     struct pin_policy *policy, *effective;
@@ -97,7 +97,7 @@ static void a_users_layers_are_not_idmapped(void **state) {
 
 static void many_ids_of_an_ordinary_user_are_refused(void **state) {
     static const struct pin_host host = {
-        .uid = 1234, .landlock_abi = 7, .subuids = {100000, 65536},
+        .uid = 1234, .landlock_abi = 7, .raises_limits = true, .subuids = {100000, 65536},
                 .subgids = {100000, 65536}
     };
     struct fixture *fixture = *state;
