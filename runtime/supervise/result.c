@@ -74,6 +74,16 @@ const struct pin_frame_record *pin_result_frame(const struct pin_result *result)
     return NULL;
 }
 
+void pin_result_note(struct pin_result *result, const struct pin_error *error) {
+    if (pin_is_set(&result->error))
+        return;
+    result->error = *error;
+    if (result->exit_code == 0) {
+        result->exit_code = PIN_EXIT_REFUSED;
+        result->status = PIN_STATUS_ERROR;
+    }
+}
+
 void pin_result_set_exit(struct pin_result *result, int wait_status) {
     if (WIFSIGNALED(wait_status)) {
         result->signal = WTERMSIG(wait_status);

@@ -95,6 +95,10 @@ const struct pin_frame_record *pin_result_frame(const struct pin_result *result)
 /* Status, exit code and signal from a status of waitpid(2). */
 void pin_result_set_exit(struct pin_result *result, int wait_status);
 
+/* The command has run, and what it did can't be handed over whole: the result stays, and says so. The first
+ * error stays; an exit code of the command's own that isn't 0 does too. */
+void pin_result_note(struct pin_result *result, const struct pin_error *error);
+
 /* The object of --json, keys in the documented order; the caller owns it. NULL when memory is out. */
 json_t *pin_result_json(const struct pin_result *result);
 /* The same without "stdout", "stderr" and "encoding", which a stream has told already. */

@@ -206,15 +206,12 @@ static void set_outcome(struct run *run) {
 }
 
 static void note_output_error(struct run *run) {
-    struct pin_result *result = run->result;
-    if (run->output_error == 0 || pin_is_set(&result->error))
+    struct pin_error err = {0};
+    if (run->output_error == 0)
         return;
     errno = run->output_error;
-    (void)pin_fail_errno(&result->error, "write the command's output");
-    if (result->exit_code == 0) {
-        result->exit_code = PIN_EXIT_REFUSED;
-        result->status = PIN_STATUS_ERROR;
-    }
+    (void)pin_fail_errno(&err, "write the command's output");
+    pin_result_note(run->result, &err);
 }
 
 /* A kill may come between the command's execution and init's word of it. */

@@ -160,6 +160,24 @@ def test_a_copy_on_write_workspace_has_a_size(pinfold, cow):
     assert result["exit_code"] == 1 and "No space left" in result["stderr"]
 
 
+DEEP = "i=0; while [ $i -lt 230 ]; do mkdir d && cd d || exit 9; i=$((i + 1)); done; echo output; echo more >&2; exit $1"
+
+
+@pytest.mark.parametrize("on_exit", ["discard", "keep", "merge"])
+def test_changes_beyond_the_limits_cost_nobody_the_result(pinfold, cow, on_exit):
+    """What the command printed is given; that its changes can't be listed is an error beside it."""
+    options = ["--workspace", f"{cow}:cow", "--on-exit", on_exit]
+    result = pinfold.json("sh", "-c", DEEP, "sh", "0", options=options)
+    assert (result["stdout"], result["stderr"], result["exit_code"]) == ("output\n", "more\n", 125)
+    assert "deep" in result["error"]["message"] and "changes" not in result
+    passed = pinfold.run("sh", "-c", DEEP, "sh", "7", options=options)
+    assert (passed.returncode, passed.stdout) == (7, b"output\n") and b"deep" in passed.stderr
+    stream = pinfold.run("sh", "-c", DEEP, "sh", "0", options=[*options, "--stream"])
+    last = json.loads(stream.stdout.splitlines()[-1])
+    assert last["exit_code"] == 125 and "deep" in last["error"]["message"] and b"output" in stream.stdout
+    assert sorted(p.name for p in cow.iterdir()) == ["gone", "kept"]
+
+
 def test_a_read_write_workspace_cant_be_held_to_a_size(pinfold, cow):
     """It is the host's own directory: a policy that states a size gets a refusal, not a promise."""
     policy = pinfold.policy(filesystem={"workspace": {"access": "read-write", "size": "4MiB"}})

@@ -90,6 +90,14 @@ static void count_egress(struct pin_one_shot *run) {
     run->result.usage.egress.bytes_in = usage->bytes_in;
 }
 
+static void take_changes(struct pin_one_shot *run) {
+    struct pin_error err = {0};
+    run->result.changes =
+        pin_workspace_finish(run->front.bundle, &run->sandbox, run->front.state_dir, run->name, &err);
+    if (run->result.changes == NULL)
+        pin_result_note(&run->result, &err);
+}
+
 static bool supervise(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
                       uint64_t started_ns, struct pin_error *err) {
     const struct pin_bundle *bundle = run->front.bundle;
@@ -125,9 +133,8 @@ static bool supervise(struct pin_one_shot *run, const struct pin_one_shot_settin
     run->sandbox.init = 0; /* dead and reaped, either way */
     count_egress(run);
     if (ok && run->sandbox.changes >= 0)
-        run->result.changes =
-            pin_workspace_finish(bundle, &run->sandbox, run->front.state_dir, run->name, err);
-    return ok && !pin_is_set(err);
+        take_changes(run);
+    return ok;
 }
 
 static bool build_and_supervise(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
