@@ -16,7 +16,7 @@ static const char *const kind_names[] = {
 };
 _Static_assert(PIN_COUNT(kind_names) == PIN_CHANGE_KIND_COUNT, "every kind has a name");
 
-const char *pin_change_kind_name(enum pin_change_kind kind) {
+const char *pin_diff_kind_name(enum pin_change_kind kind) {
     return kind_names[kind];
 }
 

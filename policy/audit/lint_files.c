@@ -3,71 +3,14 @@
 #include "base/names.h"
 #include "policy/audit/lint_checks.h"
 #include "policy/audit/paths.h"
+#include "policy/audit/sensitive.h"
 #include "policy/checks.h"
 
 /* Host paths that hold more than a tool should see. `below`: a mount beneath them counts too. */
-static const struct {
-    const char *path, *what;
-    bool below;
-} sensitive[] = {
-    {"/etc",                 "the host's configuration and password hashes",  false},
-    {"/etc/shadow",          "password hashes",                               true },
-    {"/etc/ssh",             "the host's keys",                               true },
-    {"/etc/ssl/private",     "private keys",                                  true },
-    {"/etc/kubernetes",      "the cluster's credentials",                     true },
-    {"/etc/pinfold",         "the policies that hold this sandbox",           true },
-    {"/root",                "root's files",                                  true },
-    {"/home",                "every user's files",                            false},
-    {"/boot",                "the kernel",                                    true },
-    {"/dev",                 "the host's devices",                            true },
-    {"/sys",                 "the kernel's switches",                         true },
-    {"/run",                 "sockets of the host's services",                false},
-    {"/var/run",             "sockets of the host's services",                false},
-    {"/run/docker.sock",     "a container engine, which gives away its host", true },
-    {"/var/run/docker.sock", "a container engine, which gives away its host", true },
-    {"/run/containerd",      "a container engine, which gives away its host", true },
-    {"/run/podman",          "a container engine, which gives away its host", true },
-    {"/run/crio",            "a container engine, which gives away its host", true },
-    {"/run/systemd",         "the service manager",                           true },
-    {"/run/dbus",            "the system bus",                                true },
-    {"/run/user",            "users' sockets and keys",                       true },
-    {"/run/secrets",         "other services' secrets",                       true },
-    {"/var/lib/docker",      "every container's files",                       true },
-    {"/var/lib/containers",  "every container's files",                       true },
-    {"/var/lib/kubelet",     "the cluster's credentials",                     true },
-    {"/var/lib/pinfold",     "other sandboxes' state",                        true },
-    {"/var",                 "the host's state",                              false},
-    {"/var/lib",             "the host's state",                              false},
-    {"/var/log",             "the host's logs",                               true },
-    {"/var/spool/cron",      "what the host runs by itself",                  true },
-    {"/usr",                 "the host's programs",                           false},
-};
-
-static const char *const private_names[] = {".ssh",    ".gnupg",  ".aws",  ".kube",
-                                            ".docker", ".config", ".netrc"};
-
-static bool has_part(const char *path, const char *name) {
-    size_t length = strlen(name);
-    for (const char *at = strchr(path, '/'); at != NULL; at = strchr(at + 1, '/'))
-        if (strncmp(at + 1, name, length) == 0 && (at[1 + length] == '\0' || at[1 + length] == '/'))
-            return true;
-    return false;
-}
-
-static const char *what_it_holds(const char *source) {
-    for (size_t i = 0; i < PIN_COUNT(sensitive); i++)
-        if (strcmp(source, sensitive[i].path) == 0 ||
-            (sensitive[i].below && pin_path_beneath(source, sensitive[i].path)))
-            return sensitive[i].what;
-    for (size_t i = 0; i < PIN_COUNT(private_names); i++)
-        if (has_part(source, private_names[i]))
-            return "a user's keys or settings";
-    return NULL;
-}
-
 static void check_mount(const struct pin_lint_check *check, size_t index) {
     const struct pin_mount_rule *mount = &check->policy->filesystem.mounts[index];
-    const char *pointer = pin_lint_item(check, PIN_FIELD_MOUNTS, index), *what = what_it_holds(mount->source);
+    const char *pointer = pin_lint_item(check, PIN_FIELD_MOUNTS, index),
+               *what = pin_sensitive_path(mount->source);
     if (what != NULL)
         pin_lint_add(check, PIN_LINT_SENSITIVE_MOUNT, pointer, &mount->place, "'%s' holds %s", mount->source,
                      what);

@@ -164,12 +164,23 @@ static bool is_device(const char *path) {
            (strncmp(name, "pts/", 4) == 0 || pin_name_find(names, PIN_COUNT(names), name) >= 0);
 }
 
+static struct pin_answer refuse_device(const struct pin_why_context *context) {
+    struct pin_answer answer = answer_by(context->policy, PIN_ANSWER_DENY, PIN_FIELD_WRITE,
+                                         "nothing can be made in /dev, and it is none of its devices");
+    if (!pin_path_beneath(context->question->name, "/dev/shm"))
+        return answer;
+    answer.reason = "filesystem.write doesn't list /dev/shm";
+    answer.edit = context->policy->filesystem.tmp_bytes == 0
+                      ? "{\"filesystem\":{\"tmp\":\"64MiB\",\"write\":{\"add\":[\"/dev/shm\"]}}}"
+                      : "{\"filesystem\":{\"write\":{\"add\":[\"/dev/shm\"]}}}";
+    return answer;
+}
+
 struct pin_answer pin_why_write(const struct pin_why_context *context) {
     const char *path = context->question->name;
     struct pin_path_fate fate = pin_path_judge(context->policy, path);
     if (fate.layer == PIN_PATH_DEVICES && !is_device(path))
-        return answer_by(context->policy, PIN_ANSWER_DENY, PIN_FIELD_WRITE,
-                         "nothing can be made in /dev, and it is none of its devices");
+        return refuse_device(context);
     return pin_path_writable(&fate) ? grant_write(context, &fate) : refuse_write(context, &fate);
 }
 

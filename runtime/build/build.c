@@ -25,6 +25,7 @@
 #include "runtime/build/inside.h"
 #include "runtime/build/seccomp/cache.h"
 #include "runtime/build/sources.h"
+#include "runtime/build/watch.h"
 #include "runtime/init/image.h"
 
 #define REMOVE_WITHIN_NS (10 * PIN_NS_PER_S) /* for dying processes */
@@ -185,6 +186,14 @@ static bool is_made_first(const struct pin_build_input *input) {
     return input->engine != NULL || input->cgroups->kind == PIN_CGROUP_V2;
 }
 
+static bool share_program(struct pin_program *program, struct shared_program *shared) {
+    shared->program = *program;
+    shared->program.code = shared->code;
+    memcpy(shared->code, program->code, program->length * sizeof(*program->code));
+    pin_program_free(program);
+    return true;
+}
+
 static bool fill_program(const struct pin_filter *filter, int cache, struct shared_program *shared,
                          struct pin_error *err) {
     struct pin_program program = {0};
@@ -192,17 +201,16 @@ static bool fill_program(const struct pin_filter *filter, int cache, struct shar
         return true;
     if (!pin_program_get(filter, cache, &program, err))
         return pin_wrap(err, "make the system call filter");
-    shared->program = program;
-    shared->program.code = shared->code;
-    memcpy(shared->code, program.code, program.length * sizeof(*program.code));
-    pin_program_free(&program);
-    return true;
+    return share_program(&program, shared);
 }
 
 /* The programs lie in memory that the child shares: they are made while the child assembles the root. */
-static bool fill_filters(const struct pin_plan *plan, struct pin_shared_programs *shared,
+static bool fill_filters(const struct pin_build_input *input, struct pin_shared_programs *shared,
                          struct pin_error *err) {
-    const struct pin_bundle *bundle = plan->bundle;
+    const struct pin_bundle *bundle = input->plan->bundle;
+    struct pin_program asking = {0};
+    if (input->watch)
+        return pin_watch_program(&asking, err) && share_program(&asking, &shared->own);
     if (!bundle->seccomp.present && !bundle->ceiling_filter.present)
         return true;
     struct pin_error uncached = {0}; /* without a cache the filter is compiled anew, and as safe */
@@ -218,10 +226,10 @@ static bool equip_child(const struct pin_build_input *input, struct pin_shared_p
     if (!is_made_first(input) && !make_group(input, sandbox, err))
         return false;
     if (input->engine != NULL) /* it has entered its groups already, and has no init of ours */
-        return fill_filters(input->plan, shared, err) &&
+        return fill_filters(input, shared, err) &&
                pin_channel_sync(sandbox->control, PIN_SYNC_EQUIPPED, NULL, 0, err);
     PIN_CLOSE int init = seal_init(err);
-    if (init < 0 || !fill_filters(input->plan, shared, err))
+    if (init < 0 || !fill_filters(input, shared, err))
         return false;
     fds[0] = init;
     int count = pin_cgroup_entrances(sandbox->cgroup, fds + 1, err);
@@ -292,6 +300,7 @@ static bool guide_child(const struct pin_build_input *input, uint32_t range,
             pin_channel_take_changes(sandbox->control, &sandbox->changes, err)) &&
            (!input->plan->hands_upper || pin_channel_take_upper(sandbox->control, &sandbox->upper, err)) &&
            (!input->plan->egress || pin_channel_take_egress(sandbox->control, &sandbox->egress, err)) &&
+           (!input->watch || pin_channel_take_watch(sandbox->control, &sandbox->watch, err)) &&
            (input->engine == NULL || guide_container(input->engine, sandbox, err));
 }
 
@@ -317,7 +326,9 @@ static bool start(const struct pin_build_input *input, struct pin_host_sources *
     const struct pin_bundle *bundle = input->plan->bundle;
     struct pin_inside inside = {.plan = input->plan,
                                 .sources = sources,
-                                .filter = bundle->seccomp.present ? &shared->own.program : NULL,
+                                .filter =
+                                    bundle->seccomp.present || input->watch ? &shared->own.program : NULL,
+                                .watched = input->watch,
                                 .ceiling = bundle->ceiling_filter.present ? &shared->ceiling.program : NULL,
                                 .control = theirs,
                                 .engine = input->engine,
@@ -377,6 +388,7 @@ bool pin_sandbox_destroy(struct pin_sandbox *sandbox, struct pin_error *err) {
     pin_close_fd(&sandbox->changes);
     pin_close_fd(&sandbox->upper);
     pin_close_fd(&sandbox->workspace);
+    pin_close_fd(&sandbox->watch);
     pin_egress_close(&sandbox->egress);
     *sandbox = PIN_SANDBOX_NONE;
     return ok;

@@ -21,6 +21,7 @@ struct pin_build_input {
     const struct pin_cgroup_facts *cgroups;
     const struct pin_slot *slot;           /* NULL for an engine's container: it has its state elsewhere */
     const struct pin_engine_build *engine; /* NULL: a sandbox of `pinfold run` */
+    bool watch; /* every system call is asked about at sandbox->watch: see watch.h; not for an engine's */
 };
 
 struct pin_sandbox {
@@ -29,6 +30,7 @@ struct pin_sandbox {
     int control;   /* our end of its control socket */
     int changes;   /* the upper directory of a copy-on-write workspace; -1: none */
     int upper;     /* the upper directory of a root from layers; -1: none that can be written */
+    int watch;     /* the listener of a watched filter; -1: none */
     int workspace; /* O_PATH: the directory that such a workspace covers; -1: none */
     struct pin_egress_sockets egress; /* for the broker; none without egress */
     struct pin_cgroup *cgroup;        /* NULL: none */
@@ -39,6 +41,7 @@ struct pin_sandbox {
                           .control = -1,                                                                     \
                           .changes = -1,                                                                     \
                           .upper = -1,                                                                       \
+                          .watch = -1,                                                                       \
                           .workspace = -1,                                                                   \
                           .egress = {{-1, -1, -1, -1, -1, -1, -1}}})
 

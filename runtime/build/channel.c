@@ -142,21 +142,25 @@ bool pin_channel_take_execution(int control, struct pin_error *err) {
     return got <= 0 || pin_channel_take_ready(control, err);
 }
 
-static bool take_directory(int control, enum pin_init_type type, int *directory, struct pin_error *err) {
+static bool take_one(int control, enum pin_init_type type, int *taken, struct pin_error *err) {
     struct pin_init_message message;
     int descriptor, count;
     if (!take(control, type, &message, &descriptor, 1, &count, err))
         return false;
-    *directory = descriptor;
+    *taken = descriptor;
     return true;
 }
 
 bool pin_channel_take_changes(int control, int *changes, struct pin_error *err) {
-    return take_directory(control, PIN_INIT_CHANGES, changes, err);
+    return take_one(control, PIN_INIT_CHANGES, changes, err);
 }
 
 bool pin_channel_take_upper(int control, int *upper, struct pin_error *err) {
-    return take_directory(control, PIN_INIT_UPPER, upper, err);
+    return take_one(control, PIN_INIT_UPPER, upper, err);
+}
+
+bool pin_channel_take_watch(int control, int *listener, struct pin_error *err) {
+    return take_one(control, PIN_INIT_WATCH, listener, err);
 }
 
 bool pin_channel_take_egress(int control, struct pin_egress_sockets *sockets, struct pin_error *err) {

@@ -22,6 +22,9 @@ bool pin_channel_take_upper(int control, int *upper, struct pin_error *err);
 /* The parent's side: waits for PIN_INIT_EGRESS; the caller closes the sockets. */
 bool pin_channel_take_egress(int control, struct pin_egress_sockets *sockets, struct pin_error *err);
 
+/* The parent's side: waits for PIN_INIT_WATCH; the caller closes *listener. */
+bool pin_channel_take_watch(int control, int *listener, struct pin_error *err);
+
 /* The parent's side: waits for PIN_INIT_READY, which an engine's container sends before the hooks and before
  * it waits for its start. */
 bool pin_channel_take_ready(int control, struct pin_error *err);

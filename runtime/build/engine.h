@@ -62,7 +62,7 @@ bool pin_engine_close_unlisted(const struct pin_plan *plan, int *control, int *s
 
 /* Loads a filter whose notifications somebody else answers, and sends its listener to `socket` with `told`.
  */
-bool pin_engine_load_notify(const struct pin_program *program, int socket, const char *told,
+bool pin_engine_load_notify(const struct pin_program *program, int socket, const void *told, size_t size,
                             struct pin_error *err);
 
 /* Enters the working directory, completes the environment, and finds the program as its user would. */

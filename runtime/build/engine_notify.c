@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,14 +24,13 @@ struct word {
 };
 enum { NONE = -1, GIVEN_UP = -2, WAITING = -1 };
 
-static int send_listener(int socket, int listener, const char *told) {
+static int send_listener(int socket, int listener, struct iovec told) {
     union {
         struct cmsghdr header;
         char room[CMSG_SPACE(sizeof(int))];
     } ancillary = {0};
-    struct iovec part = {(void *)(uintptr_t)told, strlen(told)};
     struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &ancillary, .msg_controllen = sizeof(ancillary)};
+        .msg_iov = &told, .msg_iovlen = 1, .msg_control = &ancillary, .msg_controllen = sizeof(ancillary)};
     struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
@@ -39,7 +39,7 @@ static int send_listener(int socket, int listener, const char *told) {
     return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
-_Noreturn static void be_messenger(struct word *word, int socket, const char *told) {
+_Noreturn static void be_messenger(struct word *word, int socket, struct iovec told) {
     const struct timespec moment = {.tv_nsec = 100000};
     int listener;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -51,7 +51,7 @@ _Noreturn static void be_messenger(struct word *word, int socket, const char *to
 }
 
 /* Nobody waits for the messenger, and its zombie would be the container's: the flag ends with execve(2). */
-static pid_t start_messenger(struct word *word, int socket, const char *told) {
+static pid_t start_messenger(struct word *word, int socket, struct iovec told) {
     struct sigaction unheeded = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT};
     struct clone_args args = {.flags = CLONE_FILES, .exit_signal = SIGCHLD};
     (void)sigaction(SIGCHLD, &unheeded, NULL);
@@ -61,14 +61,14 @@ static pid_t start_messenger(struct word *word, int socket, const char *told) {
     return pid;
 }
 
-bool pin_engine_load_notify(const struct pin_program *program, int socket, const char *told,
+bool pin_engine_load_notify(const struct pin_program *program, int socket, const void *told, size_t size,
                             struct pin_error *err) {
     struct word *word = mmap(NULL, sizeof(*word), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (word == MAP_FAILED)
         return pin_fail_errno(err, "map the word for the listener");
     atomic_store(&word->listener, NONE);
     atomic_store(&word->answer, WAITING);
-    if (start_messenger(word, socket, told) < 0)
+    if (start_messenger(word, socket, (struct iovec){(void *)(uintptr_t)told, size}) < 0)
         return pin_fail_errno(err, "start the messenger of the listener");
     int listener = pin_program_load_notify(program, err);
     if (listener < 0) {

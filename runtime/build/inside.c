@@ -28,6 +28,7 @@
 #include "runtime/build/landlock.h"
 #include "runtime/build/mounts.h"
 #include "runtime/build/seccomp/load.h"
+#include "runtime/build/watch.h"
 
 struct state { /* what one step leaves for a later one */
     const struct pin_inside *inside;
@@ -244,14 +245,16 @@ static bool restrict_paths(struct state *state, struct pin_error *err) {
 
 static bool load_filter(struct state *state, struct pin_error *err) {
     const struct pin_inside *inside = state->inside;
+    if (inside->watched)
+        return pin_watch_load(inside->filter, state->report, err);
     /* the policy's first: it lets the bundle's be loaded, which need not let it */
     if (inside->ceiling != NULL && !pin_program_load(inside->ceiling, err))
         return false;
     if (inside->filter == NULL)
         return true;
-    return state->listener < 0
-               ? pin_program_load(inside->filter, err)
-               : pin_engine_load_notify(inside->filter, state->listener, inside->engine->told, err);
+    return state->listener < 0 ? pin_program_load(inside->filter, err)
+                               : pin_engine_load_notify(inside->filter, state->listener, inside->engine->told,
+                                                        strlen(inside->engine->told), err);
 }
 
 enum made_for { SANDBOX = 1, CONTAINER = 2, JOINING = 4, EACH = 7 }; /* a process that joins a container */

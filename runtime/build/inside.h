@@ -22,6 +22,7 @@ struct pin_inside {
     int control;                       /* the child's end of the control socket */
     const struct pin_engine_build *engine; /* NULL: `pinfold run`, with an init of ours */
     struct pin_engine_groups *groups;      /* of an engine's container */
+    bool watched;                          /* the filter is one of watch.h */
 };
 
 /* Never returns: either init runs, or the failure has been sent and the process has ended. */

@@ -35,6 +35,7 @@ enum pin_init_type {
     PIN_INIT_CHANGES,      /* the builder: one descriptor, the upper directory of a copy-on-write workspace */
     PIN_INIT_UPPER,        /* the builder: one descriptor, the upper directory of a root from layers */
     PIN_INIT_EGRESS,       /* the builder: value: set of enum pin_egress_socket; a descriptor for each */
+    PIN_INIT_WATCH,        /* the builder: one descriptor, the listener of a watched filter */
     PIN_INIT_READY,        /* init runs, inside every wall */
     PIN_INIT_STARTED,     /* id; value: pid inside; with PIN_INIT_TTY one descriptor: the terminal's master */
     PIN_INIT_NOT_STARTED, /* id; value: errno; payload: one byte, enum pin_init_stage */

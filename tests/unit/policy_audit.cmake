@@ -4,3 +4,4 @@ pin_unit_test(test_audit_diff SOURCES policy_random.c LIBRARIES pin_policy_audit
 pin_unit_test(test_audit_lint LIBRARIES pin_policy_audit)
 pin_unit_test(test_audit_score LIBRARIES pin_policy_audit m)
 pin_unit_test(test_audit_cases LIBRARIES pin_policy_audit)
+pin_unit_test(test_audit_trace LIBRARIES pin_policy_audit)

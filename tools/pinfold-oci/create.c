@@ -234,7 +234,7 @@ static bool build(struct creation *creation, struct pin_error *err) {
         .before_pivot = creation->state != NULL ? run_hooks_outside : NULL,
         .self = creation,
     };
-    struct pin_build_input input = {creation->plan, &creation->host.cgroups, NULL, &engine};
+    struct pin_build_input input = {creation->plan, &creation->host.cgroups, NULL, &engine, false};
     if (!pin_build(&input, &creation->sandbox, err))
         return false;
     return pin_container_set_process(&creation->container, creation->sandbox.init, err) &&

@@ -6,9 +6,9 @@
 #include "tools/pinfold/program.h"
 
 static const struct pin_verb *const verbs[] = {
-    &pin_policy_verb_show,    &pin_policy_verb_lint,     &pin_policy_verb_score,
-    &pin_policy_verb_explain, &pin_policy_verb_diff,     &pin_policy_verb_why,
-    &pin_policy_verb_test,    &pin_policy_verb_syscalls, &pin_policy_verb_schema,
+    &pin_policy_verb_show,  &pin_policy_verb_lint,   &pin_policy_verb_score, &pin_policy_verb_explain,
+    &pin_policy_verb_diff,  &pin_policy_verb_why,    &pin_policy_verb_test,  &pin_policy_verb_syscalls,
+    &pin_policy_verb_trace, &pin_policy_verb_schema,
 };
 
 int main(int argc, char **argv) {

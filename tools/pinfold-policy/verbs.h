@@ -11,4 +11,5 @@ extern const struct pin_verb pin_policy_verb_diff;
 extern const struct pin_verb pin_policy_verb_why;
 extern const struct pin_verb pin_policy_verb_test;
 extern const struct pin_verb pin_policy_verb_syscalls;
+extern const struct pin_verb pin_policy_verb_trace;
 extern const struct pin_verb pin_policy_verb_schema;

@@ -233,6 +233,8 @@ static bool load_policy(struct pin_front *front, const struct pin_front_options 
     if (front->ceiling == NULL)
         return false;
     struct pin_policy *site = pin_site_load(options->site, found);
+    if (options->adjust != NULL && !pin_found_any(found))
+        options->adjust(options->adjust_self, front->ceiling, site);
     bool ok = !pin_found_any(found) && pin_site_apply(front->ceiling, site, found);
     if (ok && options->narrow != NULL)
         options->narrow(front->ceiling);

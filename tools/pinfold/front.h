@@ -26,6 +26,9 @@ struct pin_front_options { /* the first member of each verb's values */
     bool tty, json;
     int frames, on_exit; /* of the choices in front.c; -1: not given */
     /* for front doors that aren't a command line: variables over `env`, and below every other */
+    /* changes the policy after it was read and before the site's ceiling holds it; `site` may be NULL */
+    void (*adjust)(void *self, struct pin_policy *policy, const struct pin_policy *site);
+    void *adjust_self;
     const struct pin_pair *env_over, *env_under; /* borrowed; a NULL value takes the name away */
     size_t env_over_count, env_under_count;
     const char

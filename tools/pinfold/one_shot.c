@@ -68,6 +68,8 @@ static void record_egress(struct pin_one_shot *run, const json_t *event) {
 
 static bool wants_egress(void *self, const struct pin_egress_event *event) {
     const struct pin_one_shot *run = self;
+    if (run->watch != NULL)
+        run->watch->egress(run->watch->self, event);
     return run->audit.egress || event->kind == PIN_EGRESS_EVENT_REFUSE;
 }
 
@@ -137,13 +139,24 @@ static bool supervise(struct pin_one_shot *run, const struct pin_one_shot_settin
     return ok;
 }
 
+static bool supervise_watched(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
+                              uint64_t started_ns, struct pin_error *err) {
+    run->watch = settings->watch;
+    if (run->watch == NULL)
+        return supervise(run, settings, started_ns, err);
+    bool ok = run->watch->start(run->watch->self, run, err) && supervise(run, settings, started_ns, err);
+    run->watch->end(run->watch->self);
+    return ok;
+}
+
 static bool build_and_supervise(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
                                 struct pin_error *err) {
     uint64_t started_ns = pin_now_ns();
-    struct pin_build_input input = {run->front.plan, &run->front.cgroups, &run->slot, NULL};
+    struct pin_build_input input = {run->front.plan, &run->front.cgroups, &run->slot, NULL,
+                                    settings->watch != NULL};
     return pin_lease_take(run->front.state_dir, &run->front.cgroups, &run->slot, err) &&
            pin_build(&input, &run->sandbox, err) && pin_run_receipt_read(&run->receipt, &run->sandbox, err) &&
-           supervise(run, settings, started_ns, err);
+           supervise_watched(run, settings, started_ns, err);
 }
 
 /* The fingerprint is for results alone: a plain run doesn't compute it. */

@@ -35,6 +35,7 @@ struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
     struct pin_run_audit audit; /* its `fault`, where one is set, is the caller's to report */
     struct pin_run_denials denials;
     struct pin_bill bill; /* of one with labels */
+    const struct pin_one_shot_watch *watch; /* of the settings */
     struct pin_run_receipt receipt;
     struct pin_error receipt_fault; /* the run has happened, and its receipt could not be written */
     struct pin_stream stream;
@@ -49,6 +50,18 @@ struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
                            .egress = PIN_EGRESS_SESSION_NONE, .audit = PIN_RUN_AUDIT_NONE})
 /* clang-format on */
 
+struct pin_one_shot;
+
+/* Somebody who is asked about every system call of the run: runtime/build/watch.h. */
+struct pin_one_shot_watch {
+    void *self;
+    /* the sandbox is built, and nothing in it runs on before this answers at run->sandbox.watch */
+    bool (*start)(void *self, struct pin_one_shot *run, struct pin_error *err);
+    void (*end)(void *self); /* its processes are dead */
+    /* a broker's event, as it goes to the log */
+    void (*egress)(void *self, const struct pin_egress_event *event);
+};
+
 struct pin_one_shot_settings {
     enum pin_output output;
     int input; /* what the command reads; borrowed; -1: nothing */
@@ -58,6 +71,7 @@ struct pin_one_shot_settings {
     bool audit_sync;
     const char *receipt; /* the file that gets one; NULL: none */
     enum pin_io io;
+    const struct pin_one_shot_watch *watch; /* NULL: the filter judges, as it should */
 };
 
 /* True with a complete result. False with an error where the run came to nothing. The sandbox is gone either
