@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/names.h"
+#include "policy/egress_rule.h"
 
 #define HTTPS_PORT 443
 #define HTTP_PORT 80
@@ -177,4 +178,20 @@ size_t pin_egress_give_budgets(struct pin_egress_rule *rules, size_t count,
             rules[i].budget = budget;
     }
     return first;
+}
+
+void pin_egress_inherit_terms(struct pin_egress_rule *rule, const struct pin_egress_rule *rules,
+                              size_t count) {
+    const struct pin_egress_rule *granting = NULL;
+    uint16_t port = rule->ports[0].first;
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].protocol == rule->protocol && pin_egress_covers_target(&rules[i], rule) &&
+            pin_ports_include(&rules[i], port) &&
+            (granting == NULL || pin_egress_terms_before(&rules[i], granting, port)))
+            granting = &rules[i];
+    if (granting == NULL)
+        return;
+    rule->inspect = granting->inspect;
+    rule->accept = granting->accept;
+    rule->budget = granting->budget;
 }

@@ -34,6 +34,11 @@ bool pin_egress_limits_within(const struct pin_egress_limits *a, const struct pi
 size_t pin_egress_give_budgets(struct pin_egress_rule *rules, size_t count,
                                const struct pin_egress_budget *budgets, size_t budget_count);
 
+/* A command line names a destination and no terms: it gets those of the rule that grants it, if there is one.
+ */
+void pin_egress_inherit_terms(struct pin_egress_rule *rule, const struct pin_egress_rule *rules,
+                              size_t count);
+
 /* The budget of this name; NULL: none. */
 const struct pin_egress_budget *pin_egress_budget_find(const struct pin_egress_budget *budgets, size_t count,
                                                        const char *name);

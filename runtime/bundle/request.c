@@ -404,24 +404,6 @@ static void narrow_secrets(struct pin_policy *asked, const struct pin_policy *ce
     pin_request_check_secrets(ceiling, request->secrets, request->secret_count, found);
 }
 
-/* A command line names a destination and no terms: it gets those of the rule that grants it. */
-static void inherit_terms(struct pin_egress_rule *rule, const struct pin_policy *policy) {
-    const struct pin_egress_rule *granting = NULL;
-    uint16_t port = rule->ports[0].first;
-    for (size_t i = 0; i < policy->network.egress_count; i++) {
-        const struct pin_egress_rule *other = &policy->network.egress[i];
-        if (other->protocol == rule->protocol && pin_egress_covers_target(other, rule) &&
-            pin_ports_include(other, port) &&
-            (granting == NULL || pin_egress_terms_before(other, granting, port)))
-            granting = other;
-    }
-    if (granting == NULL)
-        return;
-    rule->inspect = granting->inspect;
-    rule->accept = granting->accept;
-    rule->budget = granting->budget;
-}
-
 /* What is asked for instead of all that the policy grants; whether it grants that is the order's to judge. */
 static void narrow_egress(struct pin_policy *asked, const struct pin_request *request,
                           struct pin_findings *found) {
@@ -432,7 +414,7 @@ static void narrow_egress(struct pin_policy *asked, const struct pin_request *re
     for (size_t i = 0; i < request->egress_count; i++) {
         struct pin_error err = {0};
         if (pin_egress_parse(request->egress[i], &asked->arena, &rules[count], &err)) {
-            inherit_terms(&rules[count], asked);
+            pin_egress_inherit_terms(&rules[count], asked->network.egress, asked->network.egress_count);
             rules[count++].place = by_request;
         } else
             (void)pin_find(found, err.kind, "--egress", err.hint, "%s", err.message);

@@ -44,6 +44,26 @@ bool pin_egress_session_start(struct pin_egress_session *session, const char *li
     return session->started;
 }
 
+bool pin_egress_session_replace(struct pin_egress_session *session, const struct pin_egress_setup *setup,
+                                struct pin_error *err) {
+    if (pin_egress_session_fd(session) < 0)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "the sandbox has no egress broker");
+    if (session->is_replacing)
+        return pin_fail(err, PIN_ERROR_BUSY, "the last change isn't in force yet; try again");
+    if (!pin_broker_replace(&session->broker, setup, err))
+        return false;
+    session->next = setup->rules;
+    session->is_replacing = true;
+    return true;
+}
+
+/* An event names a rule of the list that was in force when it was sent: both are possible for a while. */
+static size_t rule_count(const struct pin_egress_session *session) {
+    size_t now = session->rules.allow_count + session->rules.deny_count;
+    size_t next = session->is_replacing ? session->next.allow_count + session->next.deny_count : 0;
+    return now > next ? now : next;
+}
+
 int pin_egress_session_fd(const struct pin_egress_session *session) {
     return session->started && !session->lost ? session->broker.control : -1;
 }
@@ -51,11 +71,14 @@ int pin_egress_session_fd(const struct pin_egress_session *session) {
 bool pin_egress_session_next(struct pin_egress_session *session, struct pin_egress_event *event) {
     if (pin_egress_session_fd(session) < 0)
         return false;
-    switch (
-        pin_broker_next(&session->broker, session->rules.allow_count + session->rules.deny_count, event)) {
+    switch (pin_broker_next(&session->broker, rule_count(session), event)) {
     case PIN_BROKER_NOTHING: return false;
     case PIN_BROKER_GONE: session->lost = session->broker.pid != 0; return false;
     case PIN_BROKER_EVENT: break;
+    }
+    if (event->kind == PIN_EGRESS_EVENT_REPLACED && session->is_replacing) {
+        session->rules = session->next;
+        session->is_replacing = false;
     }
     pin_egress_usage_add(&session->usage, event);
     if (event->kind == PIN_EGRESS_EVENT_FAULT)

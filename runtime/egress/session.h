@@ -11,7 +11,9 @@ struct pin_egress_session {
     bool started;
     bool lost; /* the broker ended before the sandbox did; its network is closed since then */
     struct pin_broker broker;
-    struct pin_egress_rules rules; /* borrowed, as long as the session lives */
+    struct pin_egress_rules rules; /* in force; borrowed, as long as the session lives */
+    struct pin_egress_rules next;  /* that the broker has been told of; from its word on they are in force */
+    bool is_replacing;
     struct pin_egress_usage usage;
     char fault[PIN_EGRESS_NAME_MAX]; /* why the broker couldn't serve; "": it could */
 };
@@ -26,6 +28,14 @@ struct pin_egress_plan pin_egress_plan_for(const struct pin_egress_rule *rules, 
 bool pin_egress_session_start(struct pin_egress_session *session, const char *libexec,
                               const struct pin_egress_setup *setup, struct pin_egress_sockets *sockets,
                               struct pin_error *err);
+
+/* Other rules: from the event `replaced` on they are in force, and what they forbid is cut. Both lists are
+ * borrowed as long as the session lives. */
+bool pin_egress_session_replace(struct pin_egress_session *session, const struct pin_egress_setup *setup,
+                                struct pin_error *err);
+/* What is open and used now, as {"rules", "budgets", "connections", …}; the caller owns it; NULL: an error.
+ */
+struct json_t *pin_egress_session_status(struct pin_egress_session *session, struct pin_error *err);
 
 /* What becomes readable when an event is there; -1: nothing more will be. */
 int pin_egress_session_fd(const struct pin_egress_session *session);

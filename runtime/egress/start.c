@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,9 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 
+#define STATUS_WITHIN_MS 500
 #define HIGH_FD                                                                                              \
     64 /* above every number that the broker expects: no dup2() lands on what is still to be moved */
 
@@ -131,21 +134,62 @@ enum pin_broker_news pin_broker_next(const struct pin_broker *broker, size_t rul
     return good ? PIN_BROKER_EVENT : PIN_BROKER_GONE;
 }
 
-bool pin_broker_replace(const struct pin_broker *broker, const struct pin_egress_setup *setup,
-                        struct pin_error *err) {
-    PIN_CLOSE int blob = pin_rules_blob_write(setup, err);
-    if (blob < 0)
-        return false;
+static bool request(const struct pin_broker *broker, enum pin_broker_request what, int fd,
+                    struct pin_error *err) {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
-    char request = PIN_BROKER_REPLACE;
-    struct iovec data = {&request, 1};
+    char byte = (char)what;
+    struct iovec data = {&byte, 1};
     struct msghdr message = {
         .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     *header = (struct cmsghdr){
         .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-    memcpy(CMSG_DATA(header), &blob, sizeof(blob));
+    memcpy(CMSG_DATA(header), &fd, sizeof(fd));
     if (sendmsg(broker->control, &message, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
-        return pin_fail_errno(err, "replace the egress rules");
+        return pin_fail_errno(err, "ask the egress broker");
+    return true;
+}
+
+bool pin_broker_replace(const struct pin_broker *broker, const struct pin_egress_setup *setup,
+                        struct pin_error *err) {
+    PIN_CLOSE int blob = pin_rules_blob_write(setup, err);
+    return blob >= 0 && request(broker, PIN_BROKER_REPLACE, blob, err);
+}
+
+/* Until the broker has closed its end. */
+static bool read_all(int stream, char *to, size_t room, size_t *size, struct pin_error *err) {
+    *size = 0;
+    while (*size < room) {
+        struct pollfd ready = {.fd = stream, .events = POLLIN};
+        if (poll(&ready, 1, STATUS_WITHIN_MS) != 1)
+            return pin_fail(err, PIN_ERROR_BUSY, "the egress broker doesn't answer");
+        ssize_t got = recv(stream, to + *size, room - *size, MSG_DONTWAIT);
+        if (got < 0 && errno != EAGAIN && errno != EINTR)
+            return pin_fail_errno(err, "read the egress broker's answer");
+        if (got == 0)
+            return true;
+        *size += got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
+bool pin_broker_status(const struct pin_broker *broker, size_t rule_count, struct pin_egress_status *list,
+                       size_t *count, struct pin_error *err) {
+    int ends[2], room = (int)(PIN_EGRESS_STATUS_MAX * sizeof(*list));
+    size_t size;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return pin_fail_errno(err, "ask the egress broker");
+    PIN_CLOSE int ours = ends[0];
+    PIN_CLOSE int theirs = ends[1];
+    pin_ignore(setsockopt(theirs, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room))); /* fewer records then */
+    if (!request(broker, PIN_BROKER_STATUS, theirs, err))
+        return false;
+    pin_close_fd(&theirs);
+    if (!read_all(ours, (char *)list, (size_t)room, &size, err))
+        return false;
+    *count = size / sizeof(*list);
+    for (size_t i = 0; i < *count; i++)
+        if (!pin_egress_status_valid(&list[i], rule_count))
+            return pin_fail(err, PIN_ERROR_INVALID, "the egress broker's answer can't be right");
     return true;
 }

@@ -11,6 +11,7 @@
 #include "runtime/egress/event.h"
 #include "runtime/egress/inside.h"
 #include "runtime/egress/rules_blob.h"
+#include "runtime/egress/status.h"
 
 /* Where the broker finds its descriptors. */
 enum pin_broker_fd {
@@ -23,6 +24,7 @@ enum pin_broker_fd {
 
 /* A request to the broker: one byte. */
 enum pin_broker_request {
+    PIN_BROKER_STATUS = 'S',  /* with one descriptor: a stream to write struct pin_egress_status to */
     PIN_BROKER_REPLACE = 'R', /* with one descriptor: new rules; connections that they forbid are cut */
 };
 
@@ -47,6 +49,10 @@ enum pin_broker_news { PIN_BROKER_EVENT, PIN_BROKER_NOTHING, PIN_BROKER_GONE };
 /* The next event, checked; GONE when the broker is no longer there or sends what can't be right. */
 enum pin_broker_news pin_broker_next(const struct pin_broker *broker, size_t rule_count,
                                      struct pin_egress_event *event);
+
+/* Asks, and waits a moment for the answer; at most PIN_EGRESS_STATUS_MAX records. */
+bool pin_broker_status(const struct pin_broker *broker, size_t rule_count, struct pin_egress_status *list,
+                       size_t *count, struct pin_error *err);
 
 bool pin_broker_replace(const struct pin_broker *broker, const struct pin_egress_setup *setup,
                         struct pin_error *err);

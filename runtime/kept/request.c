@@ -14,7 +14,7 @@ static const char *const verb_names[] = {
     [PIN_KEPT_PAUSE] = "pause",     [PIN_KEPT_RESUME] = "resume", [PIN_KEPT_STOP] = "stop",
     [PIN_KEPT_KILL] = "kill",       [PIN_KEPT_WAIT] = "wait",     [PIN_KEPT_RENEW] = "renew",
     [PIN_KEPT_ROOT] = "root",       [PIN_KEPT_LEND] = "lend",     [PIN_KEPT_ATTACH] = "attach",
-    [PIN_KEPT_CHANGES] = "changes", [PIN_KEPT_CALL] = "call",
+    [PIN_KEPT_CHANGES] = "changes", [PIN_KEPT_CALL] = "call",     [PIN_KEPT_EGRESS] = "egress",
 };
 _Static_assert(PIN_COUNT(verb_names) == PIN_KEPT_VERB_COUNT, "every verb has a name");
 
@@ -81,6 +81,9 @@ static const struct field fields[] = {
     {"detach",      TYPE_FLAG,    OF(EXEC),              0,           AT(detach),      0               },
     {"interactive", TYPE_FLAG,    OF(EXEC),              0,           AT(interactive), 0               },
     {"hold",        TYPE_FLAG,    OF(PAUSE),             0,           AT(hold),        0               },
+    {"rules", TYPE_TEXT, OF(EGRESS), 0, AT(rules), 0},
+    {"add", TYPE_LIST, OF(EGRESS), 0, AT(add), AT(add_count)},
+    {"remove", TYPE_LIST, OF(EGRESS), 0, AT(remove), AT(remove_count)},
     {"output",      TYPE_OUTPUT,  OF(EXEC) | OF(ATTACH), 0,           AT(output),      0               },
 };
 /* clang-format on */

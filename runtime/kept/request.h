@@ -32,6 +32,7 @@ enum pin_kept_verb {
     PIN_KEPT_ATTACH, /* the output of an exec from the log and as it comes, its input, and its end */
     PIN_KEPT_CHANGES, /* replies with a descriptor of what was changed on the image, for commit */
     PIN_KEPT_CALL,    /* hands a packet to the sandbox's runner; replies with the call's result */
+    PIN_KEPT_EGRESS,  /* what may leave, and what does; or another list of it */
     PIN_KEPT_VERB_COUNT
 };
 const char *pin_kept_verb_name(enum pin_kept_verb verb);
@@ -50,9 +51,12 @@ struct pin_kept_request {
     bool has_timeout, has_grace, has_idle, has_lifetime;
     const char **args, **env, **secrets; /* end with NULL; env is "K=V" */
     size_t arg_count, env_count, secret_count;
-    const char *user;                /* "UID" or "UID:GID", as it is inside; NULL: the sandbox's */
-    uint32_t frames;                 /* enum pin_frames: where they are looked for */
-    bool interactive;                /* its input stays open for who attaches */
+    const char *user;           /* "UID" or "UID:GID", as it is inside; NULL: the sandbox's */
+    uint32_t frames;            /* enum pin_frames: where they are looked for */
+    bool interactive;           /* its input stays open for who attaches */
+    const char *rules;          /* of egress: JSON text as of network.egress; NULL: as it is */
+    const char **add, **remove; /* of egress: "HOST:PORT"; end with NULL */
+    size_t add_count, remove_count;
     const char *cwd;                 /* NULL: the sandbox's */
     bool input, out, err;            /* descriptors come with the message, or are lent, in this order */
     uint64_t lent[PIN_KEPT_FDS_MAX]; /* numbers of connections */

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "runtime/build/build.h"
+#include "runtime/kept/request.h"
 #include "runtime/secrets/mask.h"
 #include "runtime/secrets/secrets.h"
 #include "runtime/supervise/supervise.h"
@@ -78,6 +79,8 @@ struct pin_kept_given { /* borrowed */
     uint64_t idle_ns, lifetime_ns; /* PIN_UNLIMITED: none */
 
     void *self;
+    /* Changes what may leave, if it is asked to, and tells of it; NULL with an error. */
+    json_t *(*serve_egress)(void *self, const struct pin_kept_request *request, struct pin_error *err);
     bool (*may_set)(void *self, const char *variable); /* "K=V": does the policy let an exec set it? */
     bool (*may_hand)(void *self, const char *secret,
                      struct pin_error *err); /* does it grant an exec that one? */

@@ -271,6 +271,16 @@ static void serve_changes(struct conn *conn, struct pin_kept_request *request) {
                      upper);
 }
 
+static void serve_egress(struct conn *conn, struct pin_kept_request *request) {
+    const struct pin_kept_given *given = conn->kept->given;
+    struct pin_error err = {0};
+    json_t *answer = given->serve_egress(given->self, request, &err);
+    if (answer != NULL)
+        reply(conn, request, answer);
+    else
+        pin_conn_fail(conn, request->id, &err);
+}
+
 static serve_verb *const verbs[] = {
     [PIN_KEPT_EXEC] = serve_exec,       [PIN_KEPT_SIGNAL] = serve_signal,
     [PIN_KEPT_END] = serve_end,         [PIN_KEPT_RESIZE] = serve_resize,
@@ -280,7 +290,7 @@ static serve_verb *const verbs[] = {
     [PIN_KEPT_WAIT] = serve_wait,       [PIN_KEPT_RENEW] = serve_renew,
     [PIN_KEPT_ROOT] = serve_root,       [PIN_KEPT_LEND] = serve_lend,
     [PIN_KEPT_ATTACH] = pin_attach_new, [PIN_KEPT_CHANGES] = serve_changes,
-    [PIN_KEPT_CALL] = pin_runner_serve,
+    [PIN_KEPT_CALL] = pin_runner_serve, [PIN_KEPT_EGRESS] = serve_egress,
 };
 _Static_assert(sizeof(verbs) / sizeof(verbs[0]) == PIN_KEPT_VERB_COUNT, "every verb is served");
 

@@ -25,6 +25,7 @@
 #include "runtime/egress/session.h"
 #include "runtime/kept/home.h"
 #include "runtime/kept/serve.h"
+#include "tools/pinfold-kept/live.h"
 #include "tools/pinfold-kept/up.h"
 #include "tools/pinfold-kept/verbs.h"
 #include "tools/pinfold/front.h"
@@ -61,6 +62,7 @@ struct up { /* what the supervisor owns, from the name to the end */
     struct pin_slot slot;
     struct pin_sandbox sandbox;
     struct pin_egress_session egress;
+    struct pin_live_egress live;
     struct pin_set_up_egress egress_seen;
     struct pin_run_secrets secrets; /* until it is built: each command's are found anew */
     struct pin_run_audit audit;
@@ -188,6 +190,11 @@ static bool destroy(void *self, struct pin_error *err) {
     if (ok && !gone)
         *err = left;
     return ok && gone;
+}
+
+static json_t *serve_egress(void *self, const struct pin_kept_request *request, struct pin_error *err) {
+    struct up *up = self;
+    return pin_live_egress_serve(&up->live, up->front.ceiling, &up->egress, request, err);
 }
 
 static bool wants_egress(void *self, const struct pin_egress_event *event) {
@@ -348,6 +355,7 @@ static bool serve(struct up *up, const struct up_options *values, const char **w
         .idle_ns = values->idle.given ? values->idle.value : PIN_UNLIMITED,
         .lifetime_ns = values->lifetime.given ? values->lifetime.value : PIN_UNLIMITED,
         .self = up,
+        .serve_egress = serve_egress,
         .may_set = may_set,
         .may_hand = may_hand,
         .ready = tell_ready,
@@ -418,7 +426,14 @@ static bool open_books(struct up *up, const struct up_options *values, struct pi
     return have_secrets;
 }
 
+/* The list may become another one below the ceiling, with kinds of rules that the first one lacks. */
+static void prepare_egress(struct up *up) {
+    if (up->front.plan->egress)
+        up->front.plan->egress_plan = pin_live_egress_plan(up->front.ceiling);
+}
+
 static bool build(struct up *up, struct pin_error *err) {
+    prepare_egress(up);
     struct pin_build_input input = {.plan = up->front.plan, .cgroups = &up->front.cgroups, .slot = &up->slot};
     struct pin_result nothing = {.sandbox = up->name, .fingerprint = up->fingerprint};
     bool ok = pin_build(&input, &up->sandbox, err) && pin_run_receipt_read(&up->receipt, &up->sandbox, err) &&

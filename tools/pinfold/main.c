@@ -32,6 +32,7 @@ static const struct pin_program_link links[] = {
     {"rm",     "kept",   "remove what an ended sandbox has left"                },
     {"renew",  "kept",   "let a kept sandbox live longer"                       },
     {"attach", "kept",   "see, and type to, a command of a kept sandbox"        },
+    {"egress", "kept",   "what leaves a kept sandbox, and what may"             },
     {"cp",     "kept",   "copy files into or out of a kept sandbox"             },
     {"commit", "image",  "make an image of what a kept sandbox has changed"     },
     {"image",  "image",  "pull, import, list and remove images"                 },

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "policy/egress_terms.h"
 #include "runtime/egress/broker/relay.h"
+#include "runtime/egress/broker/status.h"
 
 #define ACCEPT_ROUND 32              /* then the others have their turn */
 #define CHECK_NS (20 * PIN_NS_PER_S) /* for the bytes that are checked to be whole */
@@ -96,6 +97,7 @@ void conn_abort(struct conn *conn) {
 }
 
 void conn_refuse(struct conn *conn, enum pin_egress_reason reason) {
+    payers_refuse(&conn->payers);
     report(conn, PIN_EGRESS_EVENT_REFUSE, reason, 0);
     conn_abort(conn);
 }
@@ -106,6 +108,8 @@ static void dialled(struct dial *dial, int fd, const struct pin_verdict *verdict
     memcpy(conn->to.address, dial->to.address, sizeof(conn->to.address));
     conn->verdict = *verdict;
     if (fd < 0) {
+        if (!verdict->allowed)
+            payers_refuse(&conn->payers);
         bool failed = verdict->allowed || verdict->reason == PIN_EGRESS_NOT_RESOLVED;
         report(conn, failed ? PIN_EGRESS_EVENT_FAIL : PIN_EGRESS_EVENT_REFUSE, verdict->reason, os_errno);
         conn_abort(conn);
@@ -153,6 +157,7 @@ static void admit(struct broker *broker, int fd) {
     if (verdict.allowed && !payers_admit(&payers))
         verdict = (struct pin_verdict){.reason = PIN_EGRESS_BUDGET, .rule = verdict.rule};
     if (!verdict.allowed) {
+        payers_refuse(&payers);
         broker_refuse(broker, &to, &verdict);
         refuse_socket(fd);
         return;
@@ -205,9 +210,7 @@ static void change_payers(struct conn *conn) {
     if (conn->to.host != NULL)
         memset(named.address, 0, sizeof(named.address));
     struct pin_verdict verdict = pin_egress_judge(&conn->broker->rules, &named);
-    payers_leave(&conn->payers);
-    conn->payers = accounts_of(&conn->broker->accounts, verdict.rule);
-    payers_enter(&conn->payers);
+    payers_move(&conn->payers, accounts_of(&conn->broker->accounts, verdict.rule));
 }
 
 void conn_judge_again(struct broker *broker) {
@@ -230,4 +233,15 @@ void conn_judge_again(struct broker *broker) {
             dial_start(broker, &conn->dial);
         }
     }
+}
+
+size_t conn_show(const struct broker *broker, int stream, size_t most) {
+    size_t shown = 0;
+    for (const struct conn *conn = broker->conns; conn != NULL && shown < most;
+         conn = conn->following, shown++) {
+        struct opened opened = {&conn->to,       &conn->payers,  conn->id,
+                                conn->bytes_out, conn->bytes_in, conn->started_ns};
+        status_put_open(stream, broker, &opened);
+    }
+    return shown;
 }

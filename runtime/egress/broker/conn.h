@@ -48,6 +48,8 @@ void conn_refuse(struct conn *conn, enum pin_egress_reason reason);
 
 /* Idle, too old, waiting too long with its first bytes; or waiting for the rate. */
 void conn_tick(struct broker *broker, uint64_t now);
+/* Tells of at most so many; returns how many. */
+size_t conn_show(const struct broker *broker, int stream, size_t most);
 /* The end of them all, each reported. */
 void conn_end_all(struct broker *broker);
 /* Cuts what the rules now forbid. */

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "runtime/egress/broker/conn.h"
 #include "runtime/egress/broker/flows.h"
+#include "runtime/egress/broker/status.h"
 #include "runtime/egress/start.h"
 
 struct control {
@@ -64,11 +65,9 @@ static int received_fd(struct msghdr *message) {
 static void replace_rules(struct broker *broker, int fd) {
     struct pin_error err = {.kind = PIN_ERROR_NONE};
     struct pin_egress_event event = {.kind = PIN_EGRESS_EVENT_REPLACED, .rule = PIN_EGRESS_NO_RULE};
-    if (!control_load_rules(broker, fd, &err)) {
+    report_turn(&broker->report, &event, now_ns()); /* what follows names rules of the new list */
+    if (!control_load_rules(broker, fd, &err))
         broker->ended = true; /* rules that can't be read: nothing is allowed any more */
-        return;
-    }
-    report_event(&broker->report, &event, now_ns());
 }
 
 static void requests_ready(struct watch *watch, uint32_t events) {
@@ -83,7 +82,9 @@ static void requests_ready(struct watch *watch, uint32_t events) {
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     PIN_CLOSE int fd = size == 1 ? received_fd(&message) : -1;
-    if (size == 1 && request == PIN_BROKER_REPLACE && fd >= 0)
+    if (size == 1 && request == PIN_BROKER_STATUS && fd >= 0)
+        status_write(control->broker, fd);
+    else if (size == 1 && request == PIN_BROKER_REPLACE && fd >= 0)
         replace_rules(control->broker, fd);
     else if (control->life.fd < 0)
         control->broker->ended = true;

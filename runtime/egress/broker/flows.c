@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "policy/egress_rule.h"
 #include "runtime/egress/broker/dial.h"
+#include "runtime/egress/broker/status.h"
 #include "runtime/egress/udp_packet.h"
 
 #define FLOWS_MAX 256
@@ -229,6 +230,7 @@ static void begin_flow(struct broker *broker, const struct flow_ends *ends, cons
         verdict = (struct pin_verdict){.reason = PIN_EGRESS_BUDGET, .rule = verdict.rule};
     struct flow *flow = verdict.allowed ? new_flow(broker, ends, &to, &verdict, data, size) : NULL;
     if (flow == NULL) {
+        payers_refuse(&payers);
         broker_refuse(broker, &to, &verdict);
         return;
     }
@@ -359,7 +361,20 @@ void flows_judge_again(struct broker *broker) {
                             : pin_egress_judge_resolved(&broker->rules, &flow->to);
         if (!flow->verdict.allowed)
             report(flow, PIN_EGRESS_EVENT_REFUSE, flow->verdict.reason, 0);
+        else
+            payers_move(&flow->payers, accounts_of(&broker->accounts, flow->verdict.rule));
         if (!flow->verdict.allowed || !flow->is_open)
             close_flow(flow); /* one under way is made anew by the next datagram, by the new rules */
     }
+}
+
+size_t flows_show(const struct broker *broker, int stream, size_t most) {
+    size_t shown = 0;
+    const struct flow *flow = broker->flows != NULL ? broker->flows->first : NULL;
+    for (; flow != NULL && shown < most; flow = flow->following, shown++) {
+        struct opened opened = {&flow->to,       &flow->payers,  flow->id,
+                                flow->bytes_out, flow->bytes_in, flow->started_ns};
+        status_put_open(stream, broker, &opened);
+    }
+    return shown;
 }

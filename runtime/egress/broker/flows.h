@@ -18,6 +18,7 @@ bool flows_serve(struct broker *broker, int udp, int raw4, int raw6);
 bool flows_are_open(const struct broker *broker);
 /* The end of them all, each reported. */
 void flows_end_all(struct broker *broker);
+size_t flows_show(const struct broker *broker, int stream, size_t most);
 void flows_tick(struct broker *broker, uint64_t now);
 void flows_judge_again(struct broker *broker);
 

@@ -121,6 +121,16 @@ void report_tick(struct report *report, uint64_t now) {
     }
 }
 
+void report_turn(struct report *report, const struct pin_egress_event *event, uint64_t now) {
+    for (size_t i = 0; i < REPORT_RECENT; i++)
+        if (report->recent[i].since_ns != 0)
+            let_go(report, &report->recent[i], now);
+    send_queue(report);
+    send_sums(report);
+    if (!push(report, event))
+        add_to_sum(&report->sums[event->kind], event);
+}
+
 void report_flush(struct report *report) {
     send_queue(report);
     for (size_t i = 0; i < REPORT_RECENT; i++)

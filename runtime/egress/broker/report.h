@@ -30,6 +30,8 @@ void report_open(struct report *report, int socket);
 void report_event(struct report *report, const struct pin_egress_event *event, uint64_t now_ns);
 /* Sends what was held back long enough. */
 void report_tick(struct report *report, uint64_t now_ns);
+/* Sends all that was held back, then this at once: what comes before it is told of in other terms. */
+void report_turn(struct report *report, const struct pin_egress_event *event, uint64_t now_ns);
 /* … or all of it. */
 void report_flush(struct report *report);
 /* When to tick again, in ms, at most `limit` (-1: none). */

@@ -24,7 +24,7 @@
 
 #define NOBODY 65534
 #define MEMORY_MAX (192 * PIN_MIB)
-#define FILES_MAX 8192
+#define FILES_MAX 24576
 
 static bool limit(int resource, uint64_t value, struct pin_error *err) {
     struct rlimit now, wanted = {value, value};
