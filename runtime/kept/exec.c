@@ -44,7 +44,7 @@ void pin_exec_free(struct exec *exec) {
 /* The tree of this command and nothing else. Without a cgroup of its own only its process group is known. */
 void pin_exec_kill(struct exec *exec) {
     struct pin_error err = {0};
-    if (exec->state == EXEC_QUEUED)
+    if (exec->state == EXEC_QUEUED || exec->state == EXEC_FINDING)
         exec->state = EXEC_DONE;
     if (exec->state == EXEC_DONE)
         return;
@@ -294,11 +294,13 @@ void pin_exec_new(struct conn *conn, struct pin_kept_request *request) {
     exec->conn = conn;
     exec->request = *request;
     *request = (struct pin_kept_request){0};
-    exec->master = exec->input = -1;
+    exec->master = exec->input = exec->finding_fd = -1;
+    exec->state = EXEC_QUEUED;
     exec->started_ns = pin_now_ns();
     rewind_ticks(exec);
     take_fds(exec, conn);
     append(kept, exec);
+    pin_exec_seek_secrets(exec);
     pin_kept_sample(kept);
 }
 

@@ -28,6 +28,7 @@
 #define ENDS_KEPT 256 /* how the last ones ended */
 
 enum exec_state {
+    EXEC_FINDING,  /* a program is asked for its secrets, and may take its time */
     EXEC_QUEUED,   /* init is asked for one at a time */
     EXEC_STARTING, /* init was asked */
     EXEC_RUNNING,
@@ -66,6 +67,11 @@ struct exec {
     int fds[CONN_FDS_MAX]; /* the client's 0, 1 and 2; -1: none */
     struct pin_cgroup *leaf;
     struct pin_secrets secrets;
+    struct pin_error secret_fault; /* why they couldn't be found */
+    struct pin_source *finding;    /* what comes from who looks for them */
+    int finding_fd;
+    pid_t finder;
+    bool have_secrets;
     struct shared_mask *mask; /* NULL: no secrets are known */
     struct exec_frames frames;
     struct pin_collector *collectors[STREAM_COUNT];
@@ -195,6 +201,9 @@ bool pin_exec_was_out_of_memory(struct exec *exec);
 bool pin_kept_was_out_of_memory(struct pin_kept *kept);
 
 /* exec_secrets.c */
+/* Begins to look, in a process of its own where a program has to be asked; the state is then FINDING. */
+void pin_exec_seek_secrets(struct exec *exec);
+/* What was found becomes the command's, or is looked up now. */
 bool pin_exec_find_secrets(struct exec *exec, struct pin_error *err);
 /* What goes over the sandbox's environment; in the request's arena. */
 const char *const *pin_exec_environment(struct exec *exec);

@@ -79,8 +79,9 @@ static void serve_resize(struct conn *conn, struct pin_kept_request *request) {
 
 static json_t *running(const struct pin_kept *kept) {
     static const char *const states[] = {
-        [EXEC_QUEUED] = "queued",   [EXEC_STARTING] = "starting", [EXEC_RUNNING] = "running",
-        [EXEC_EMPTYING] = "ending", [EXEC_DRAINING] = "draining", [EXEC_DONE] = "done"};
+        [EXEC_FINDING] = "queued",  [EXEC_QUEUED] = "queued",   [EXEC_STARTING] = "starting",
+        [EXEC_RUNNING] = "running", [EXEC_EMPTYING] = "ending", [EXEC_DRAINING] = "draining",
+        [EXEC_DONE] = "done"};
     json_t *list = json_array();
     for (const struct exec *exec = kept->execs; exec != NULL; exec = exec->next) {
         json_t *text = pin_exec_masked(exec, exec->request.args[0], COMMAND_SHOWN);

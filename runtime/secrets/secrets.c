@@ -11,14 +11,14 @@
 #include "base/cleanup.h"
 #include "base/names.h"
 #include "runtime/private/private_dir.h"
+#include "runtime/secrets/command.h"
 
 static const struct pin_private_place place = {"PINFOLD_SECRETS", "/etc/pinfold/secrets", "XDG_CONFIG_HOME",
                                                ".config", "pinfold/secrets"};
 
 static const char *const source_names[] = {
-    [PIN_SECRET_FROM_VARIABLE] = "variable",
-    [PIN_SECRET_FROM_DIRECTORY] = "directory",
-    [PIN_SECRET_FROM_CREDENTIALS] = "credentials",
+    [PIN_SECRET_FROM_VARIABLE] = "variable",           [PIN_SECRET_FROM_DIRECTORY] = "directory",
+    [PIN_SECRET_FROM_CREDENTIALS] = "credentials",     [PIN_SECRET_FROM_COMMAND] = "command",
     [PIN_SECRET_FROM_CONFIGURATION] = "configuration",
 };
 _Static_assert(PIN_COUNT(source_names) == PIN_SECRET_SOURCE_COUNT, "every source has a name");
@@ -120,6 +120,21 @@ static int open_credential(const char *name, struct pin_error *err) {
     return pin_is_set(err) ? -1 : pin_steal_fd(&fd);
 }
 
+static bool ask_command(struct pin_secret *secret, struct pin_error *err) {
+    size_t size = 0;
+    secret->source = PIN_SECRET_FROM_COMMAND;
+    secret->value_at = strlen(secret->spec.target) + 1;
+    if (!pin_secret_command_run(secret->spec.name, secret->value_at, PIN_SECRET_MOST, &secret->memory, &size,
+                                err))
+        return false;
+    memcpy(secret->memory.bytes, secret->spec.target, secret->value_at - 1);
+    secret->memory.bytes[secret->value_at - 1] = '=';
+    if (size > 0 && secret->memory.bytes[secret->value_at + size - 1] == '\n')
+        size--;
+    set_size(secret, size);
+    return true;
+}
+
 static bool find(struct pin_secret *secret, const char *const *from_env, size_t count,
                  struct pin_error *err) {
     const char *variable = named_variable(secret, from_env, count);
@@ -135,8 +150,8 @@ static bool find(struct pin_secret *secret, const char *const *from_env, size_t 
     }
     if (fd >= 0)
         return read_value(secret, fd, err);
-    if (pin_is_set(err))
-        return false;
+    if (pin_is_set(err) || ask_command(secret, err) || pin_is_set(err))
+        return !pin_is_set(err);
     (void)pin_fail(err, PIN_ERROR_NOT_FOUND, "nobody has it");
     return pin_hint(err, "put it into a file of that name, mode 0600, in the directory of secrets, or name a "
                          "variable with --secret-from-env");

@@ -3,7 +3,8 @@
  * A value is looked for in this order, and the first place that has the name counts: a variable of the
  * caller's own environment, where the caller names it; the directory of secrets ($PINFOLD_SECRETS, root's
  * /etc/pinfold/secrets, a user's ~/.config/pinfold/secrets: 0700, files 0600 or 0400, owners checked);
- * systemd's credentials ($CREDENTIALS_DIRECTORY). One line end at the end of a file is not part of the value.
+ * systemd's credentials ($CREDENTIALS_DIRECTORY); a program of the operator's (command.h). One line end at
+ * the end of a file is not part of the value.
  *
  * No function prints a value, and no error holds one. Whether the policy grants a name is decided before.
  */
@@ -25,6 +26,7 @@ enum pin_secret_source {
     PIN_SECRET_FROM_VARIABLE,
     PIN_SECRET_FROM_DIRECTORY,
     PIN_SECRET_FROM_CREDENTIALS,
+    PIN_SECRET_FROM_COMMAND,
     PIN_SECRET_FROM_CONFIGURATION,
     PIN_SECRET_SOURCE_COUNT
 };
@@ -50,6 +52,10 @@ bool pin_secrets_add(struct pin_secrets *secrets, const char *variable, const ch
                      struct pin_error *err);
 /* Moves into `to` what it has no variable of that name for; `from` has none afterwards, success or not. */
 bool pin_secrets_join(struct pin_secrets *to, struct pin_secrets *from, struct pin_error *err);
+/* From one process to another through a pipe, without a copy outside locked memory: what was found, or why it
+ * wasn't. pin_secrets_take() reads until the end of file; false with an error, also with the other's. */
+bool pin_secrets_hand(const struct pin_secrets *secrets, const struct pin_error *why_not, int pipe);
+bool pin_secrets_take(struct pin_secrets *secrets, size_t count, int pipe, struct pin_error *err);
 /* Wipes them; fine with none. */
 void pin_secrets_free(struct pin_secrets *secrets);
 
