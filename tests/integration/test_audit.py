@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -182,3 +183,66 @@ def test_refused_egress_is_recorded_with_name_and_reason(log, programs):
     refused = [r["data"] for r in log.records() if r["event"] == "egress" and r["data"]["event"] == "refuse"]
     assert refused and refused[0]["host"] == "other.example" and refused[0]["reason"], done
     assert log.audit("verify").returncode == 0
+
+
+def listen(log, name):
+    sink = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    path = log.pinfold.home / name
+    sink.bind(str(path))
+    os.chmod(path, 0o777)
+    sink.settimeout(10)
+    return sink, str(path)
+
+
+def test_records_go_to_syslog_whole_and_once(log):
+    sink, path = listen(log, "devlog")
+    cursor = str(log.pinfold.home / "cursor")
+    log.run("true", options=["--label", "tenant=a"])
+    assert log.audit("export", "--syslog", "--socket", path, "--cursor", cursor).returncode == 0
+    lines = log.path.read_bytes().splitlines()
+    for line in lines:
+        message = sink.recv(65536)
+        assert message.startswith(b"<86>1 20") and message.endswith(b" - " + line)
+    log.run("true")
+    assert json.loads(log.audit("export", "--syslog", "--socket", path, "--cursor", cursor, "--json").stdout) == {"sent": 2, "last": 4, "strange": 0}
+    assert b'"seq":3,' in sink.recv(65536) and b'"seq":4,' in sink.recv(65536)
+    assert json.loads(log.audit("export", "--syslog", "--socket", path, "--cursor", cursor, "--json").stdout)["sent"] == 0
+
+
+def test_records_go_to_the_journal_with_fields_and_large_ones_in_a_file(log):
+    sink, path = listen(log, "journal")
+    log.run("true", *["x" * 500] * 250, options=["--label", "tenant=a"])
+    sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    log.run("--no-such-option", options=["--memory", "1000GiB"])
+    assert log.audit("export", "--journald", "--socket", path).returncode == 0
+    fields = []
+    for _ in log.records():
+        data, files, _, _ = socket.recv_fds(sink, 1 << 20, 1)
+        if files:
+            with os.fdopen(files[0], "rb") as file:
+                file.seek(0)
+                data = file.read()
+        fields.append(dict(line.split("=", 1) for line in data.decode().splitlines()))
+    assert [f["PINFOLD_EVENT"] for f in fields] == ["start", "end", "refusal"] and fields[2]["PRIORITY"] == "4"
+    assert fields[0]["PINFOLD_LABEL_TENANT"] == "a" and fields[0]["PINFOLD_SEQ"] == "1" and fields[0]["PRIORITY"] == "6"
+    assert [f["MESSAGE"] for f in fields] == log.path.read_text().splitlines()
+
+
+def test_a_log_that_does_not_go_on_from_the_cursor_is_not_exported(log):
+    sink, path = listen(log, "devlog")
+    cursor = str(log.pinfold.home / "cursor")
+    log.run("true")
+    assert log.audit("export", "--syslog", "--socket", path, "--cursor", cursor).returncode == 0
+    for file in list(log.path.parent.iterdir()):
+        file.unlink()
+    for _ in range(2):
+        log.run("true")
+    done = log.audit("export", "--syslog", "--socket", path, "--cursor", cursor)
+    assert done.returncode == 2 and b"isn't the one that was exported" in done.stderr
+
+
+def test_a_sink_that_is_not_there_is_said_to_be(log):
+    log.run("true")
+    done = log.audit("export", "--journald", "--socket", str(log.pinfold.home / "nothing"))
+    assert done.returncode == 2 and b"journald" in done.stderr
+    assert log.audit("export").returncode == 2 and log.audit("export", "--syslog", "--journald").returncode == 2

@@ -6,7 +6,7 @@
 
 static const struct pin_verb *const verbs[] = {
     &pin_audit_verb_show,        &pin_audit_verb_verify,       &pin_audit_verb_receipt_verify,
-    &pin_audit_verb_receipt_key, &pin_audit_verb_receipt_sign,
+    &pin_audit_verb_receipt_key, &pin_audit_verb_receipt_sign, &pin_audit_verb_export,
 };
 
 int main(int argc, char **argv) {
