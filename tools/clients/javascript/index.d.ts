@@ -188,6 +188,67 @@ export class SandboxClient {
   remove(name: string, options?: {force?: boolean}): Promise<void>;
 }
 
+export interface ToolOptions
+  extends ClientOptions,
+    Pick<
+      SandboxSpec,
+      'policy' | 'site' | 'image' | 'workspace' | 'workspaceMode' | 'memory' | 'cpus' | 'pids' | 'egress' | 'secrets' | 'secretValues'
+    > {}
+
+/** The fields of docs/tool.md. */
+export interface ToolCall {
+  source: string;
+  language?: 'python' | 'typescript' | 'javascript';
+  name?: string;
+  args?: Record<string, unknown>;
+  jsonSchema?: Record<string, unknown>;
+  call?: 'positional' | 'named';
+  agentId?: string;
+  projectId?: string;
+  toolId?: string;
+  agentState?: unknown;
+  agentStateEncoding?: 'json' | 'pickle';
+  env?: {sandbox?: Variables; agent?: Variables; call?: Variables};
+  labels?: Record<string, string>;
+  /** Seconds, or text such as "500ms". */
+  timeout?: number | string;
+  pipRequirements?: string[];
+  npmRequirements?: string[];
+  organisation?: string;
+  configuration?: string;
+  privileged?: boolean;
+  reuse?: 'cold' | 'never' | 'fingerprint';
+  /** Aborting ends the call. */
+  signal?: AbortSignal;
+}
+export type Variables = Record<string, string | null>;
+
+export class ToolResult {
+  private constructor();
+  readonly status: Exclude<Status, 'refused'>;
+  /** The value; without success an object with type, message and traceback. */
+  readonly funcReturn: unknown;
+  readonly agentState: unknown;
+  readonly stdout: string[];
+  readonly stderr: string[];
+  readonly sandboxConfigFingerprint: string;
+  readonly usage: Usage;
+  readonly notes: string[];
+  readonly exitCode: number;
+  /** As the runtime gave it. */
+  readonly whole: Record<string, unknown>;
+  readonly ok: boolean;
+  check(): ToolResult;
+}
+
+/** Calls functions of tools, each in a sandbox that the runtime chooses. */
+export class ToolSandbox {
+  constructor(options?: ToolOptions);
+  run(call: ToolCall): Promise<ToolResult>;
+  /** Ends the calls that still run. */
+  close(): Promise<void>;
+}
+
 export interface Fault {
   kind: string;
   message: string;
@@ -211,6 +272,9 @@ export class SandboxExhausted extends PinfoldError {}
 export class SandboxGone extends PinfoldError {}
 export class PolicyRefused extends PinfoldError {}
 export class InvalidRequest extends PinfoldError {}
+export class ToolFailed extends PinfoldError {
+  readonly result: ToolResult;
+}
 export class ExecFailed extends PinfoldError {
   readonly result: ExecResult;
 }

@@ -2,6 +2,7 @@
 export {SandboxClient, SandboxHandle} from './lib/client.js';
 export {Process} from './lib/process.js';
 export {ExecResult} from './lib/results.js';
+export {ToolFailed, ToolResult, ToolSandbox} from './lib/tool.js';
 export {
   ExecFailed,
   InvalidRequest,

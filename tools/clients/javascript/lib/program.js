@@ -50,10 +50,10 @@ export class Program {
     this.state = stateFolder(state);
   }
 
-  spawn(args, more = {}) {
+  spawn(args, more = {}, stdio = ['ignore', 'pipe', 'pipe']) {
     return spawn(this.path, args, {
       env: {...process.env, PINFOLD_STATE: this.state, ...more},
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio,
     });
   }
 

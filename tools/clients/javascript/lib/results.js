@@ -5,23 +5,26 @@ export function decode(encoding, text) {
   return Buffer.from(text ?? '', encoding === 'base64' ? 'base64' : 'utf8');
 }
 
+export function usageOf(json = {}) {
+  return {
+    wallMs: json.wall_ms ?? 0,
+    cpuMs: json.cpu_ms ?? 0,
+    memoryPeakBytes: json.memory_peak_bytes ?? 0,
+    pidsPeak: json.pids_peak ?? 0,
+    egress: json.egress ?? {},
+  };
+}
+
 export class ExecResult {
   /** `streams`: what was read from the command's own output, where it isn't in the result. */
   constructor(json, execId, streams = {}) {
-    const usage = json.usage ?? {};
     this.status = json.status;
     this.exitCode = json.exit_code;
     this.signal = json.signal ?? null;
     this.stdoutBytes = streams.stdout ?? decode(json.encoding, json.stdout);
     this.stderrBytes = streams.stderr ?? decode(json.encoding, json.stderr);
     this.truncatedStreams = json.truncated ?? {};
-    this.usage = {
-      wallMs: usage.wall_ms ?? 0,
-      cpuMs: usage.cpu_ms ?? 0,
-      memoryPeakBytes: usage.memory_peak_bytes ?? 0,
-      pidsPeak: usage.pids_peak ?? 0,
-      egress: usage.egress ?? {},
-    };
+    this.usage = usageOf(json.usage);
     this.execId = execId;
     this.sandbox = json.sandbox ?? '';
     this.fingerprint = json.fingerprint ?? '';

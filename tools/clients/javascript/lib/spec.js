@@ -10,6 +10,10 @@ const KNOWN = new Set([
   'timeoutMs', 'idleTimeoutMs', 'lifetimeMs', 'egress', 'secrets', 'secretValues', 'labels', 'tty',
 ]);
 
+const OF_TOOLS = new Set([
+  'policy', 'site', 'image', 'workspace', 'workspaceMode', 'memory', 'cpus', 'pids', 'egress', 'secrets', 'secretValues',
+]);
+
 export function madeUpName() {
   return `s-${randomBytes(8).toString('hex')}`;
 }
@@ -31,36 +35,53 @@ function variable(secret) {
   return `PINFOLD_CLIENT_SECRET_${Buffer.from(secret).toString('hex')}`;
 }
 
-export function upArguments(spec, name) {
+function check(spec, known) {
   for (const key of Object.keys(spec))
-    if (!KNOWN.has(key)) throw new InvalidRequest('invalid', `'${key}' is no field of a sandbox`, {pointer: `/${key}`});
-  const single = {
-    policy: spec.policy,
-    site: spec.site,
-    image: spec.image,
-    bundle: spec.bundle,
-    workspace: workspace(spec),
-    'on-exit': spec.onExit,
-    memory: spec.memory,
-    cpus: spec.cpus,
-    pids: spec.pids,
+    if (!known.has(key)) throw new InvalidRequest('invalid', `'${key}' is no field of this`, {pointer: `/${key}`});
+}
+
+function singles(options) {
+  return Object.entries(options).filter(([, value]) => value !== undefined).map(([option, value]) => `--${option}=${value}`);
+}
+
+function pairs(option, map) {
+  return Object.entries(map ?? {}).map(([key, value]) => `--${option}=${key}=${value}`);
+}
+
+function common(spec) {
+  const {policy, site, image, memory, cpus, pids} = spec;
+  return [
+    ...singles({policy, site, image, workspace: workspace(spec), memory, cpus, pids}),
+    ...(spec.egress ?? []).map((rule) => `--egress=${rule}`),
+    ...(spec.secrets ?? []).map((secret) => `--secret=${secret}`),
+    ...Object.keys(spec.secretValues ?? {}).map((secret) => `--secret-from-env=${secret}=${variable(secret)}`),
+  ];
+}
+
+/** The command line of `pinfold up`, without the program. */
+export function upArguments(spec, name) {
+  check(spec, KNOWN);
+  const times = {
     timeout: time(spec.timeoutMs),
     'idle-timeout': time(spec.idleTimeoutMs),
     lifetime: time(spec.lifetimeMs),
   };
-  const pairs = (option, map) => Object.entries(map ?? {}).map(([key, value]) => `--${option}=${key}=${value}`);
   return [
     'up',
     '--json',
-    ...Object.entries(single).filter(([, value]) => value !== undefined).map(([option, value]) => `--${option}=${value}`),
+    ...common(spec),
+    ...singles({bundle: spec.bundle, 'on-exit': spec.onExit, ...times}),
     ...pairs('env', spec.env),
     ...pairs('label', spec.labels),
-    ...(spec.egress ?? []).map((rule) => `--egress=${rule}`),
-    ...(spec.secrets ?? []).map((secret) => `--secret=${secret}`),
-    ...Object.keys(spec.secretValues ?? {}).map((secret) => `--secret-from-env=${secret}=${variable(secret)}`),
     ...(spec.tty ? ['--tty'] : []),
     name,
   ];
+}
+
+/** The command line of `pinfold tool serve`. What a call says for itself (labels, variables, time) isn't said here. */
+export function toolArguments(spec) {
+  check(spec, OF_TOOLS);
+  return ['tool', 'serve', ...common(spec)];
 }
 
 export function upEnvironment(spec) {

@@ -20,6 +20,7 @@ from .errors import (
 )
 from .results import ExecResult, LogRecord, Usage
 from .spec import SandboxSpec
+from .tool import ToolFailed, ToolResult, ToolSandbox
 
 __all__ = [
     "ExecFailed",
@@ -38,5 +39,8 @@ __all__ = [
     "SandboxNotFound",
     "SandboxSpec",
     "SandboxUnavailable",
+    "ToolFailed",
+    "ToolResult",
+    "ToolSandbox",
     "Usage",
 ]

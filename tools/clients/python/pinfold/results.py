@@ -73,6 +73,10 @@ class LogRecord:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+def usage_of(json: Mapping[str, Any]) -> Usage:
+    return Usage(**{key: json[key] for key in Usage.__dataclass_fields__ if key in json})
+
+
 def decode(encoding: Optional[str], text: Optional[str]) -> bytes:
     if encoding == "base64":
         return base64.b64decode(text or "")
@@ -82,7 +86,6 @@ def decode(encoding: Optional[str], text: Optional[str]) -> bytes:
 def exec_result(json: Mapping[str, Any], exec_id: int, streams: Optional[Sequence[bytes]] = None) -> ExecResult:
     """`streams`: what was read from the command's own output, where it isn't in the result."""
     out, err = streams or (decode(json.get("encoding"), json.get(name)) for name in ("stdout", "stderr"))
-    usage: Mapping[str, Any] = json.get("usage") or {}
     return ExecResult(
         status=json["status"],
         exit_code=json["exit_code"],
@@ -92,7 +95,7 @@ def exec_result(json: Mapping[str, Any], exec_id: int, streams: Optional[Sequenc
         stdout_bytes=out,
         stderr_bytes=err,
         truncated_streams=json.get("truncated") or {},
-        usage=Usage(**{key: usage[key] for key in Usage.__dataclass_fields__ if key in usage}),
+        usage=usage_of(json.get("usage") or {}),
         exec_id=exec_id,
         sandbox=json.get("sandbox", ""),
         fingerprint=json.get("fingerprint", ""),

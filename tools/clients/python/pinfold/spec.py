@@ -64,34 +64,50 @@ def _workspace(spec: SandboxSpec) -> Optional[str]:
     return folder if spec.workspace_mode == "rw" else f"{folder}:{spec.workspace_mode}"
 
 
-def up_arguments(spec: SandboxSpec, name: str) -> List[str]:
-    """The command line of `pinfold up`, without the program."""
+def _options(spec: SandboxSpec) -> List[str]:
     single = {
         "--policy": None if spec.policy is None else os.fspath(spec.policy),
         "--site": None if spec.site is None else os.fspath(spec.site),
         "--image": spec.image,
-        "--bundle": None if spec.bundle is None else os.fspath(spec.bundle),
         "--workspace": _workspace(spec),
-        "--on-exit": spec.on_exit,
         "--memory": None if spec.memory is None else str(spec.memory),
         "--cpus": None if spec.cpus is None else repr(spec.cpus),
         "--pids": None if spec.pids is None else str(spec.pids),
+    }
+    options = [f"{option}={value}" for option, value in single.items() if value is not None]
+    options += [f"--egress={rule}" for rule in spec.egress]
+    options += [f"--secret={secret}" for secret in spec.secrets]
+    return options + [f"--secret-from-env={key}={variable(key)}" for key in spec.secret_values]
+
+
+def up_arguments(spec: SandboxSpec, name: str) -> List[str]:
+    """The command line of `pinfold up`, without the program."""
+    single = {
+        "--bundle": None if spec.bundle is None else os.fspath(spec.bundle),
+        "--on-exit": spec.on_exit,
         "--timeout": None if spec.timeout is None else seconds(spec.timeout),
         "--idle-timeout": None if spec.idle_timeout is None else seconds(spec.idle_timeout),
         "--lifetime": None if spec.lifetime is None else seconds(spec.lifetime),
     }
-    arguments = ["up", "--json"]
-    for option, value in single.items():
-        if value is not None:
-            arguments.append(f"{option}={value}")
+    arguments = ["up", "--json", *_options(spec)]
+    arguments += [f"{option}={value}" for option, value in single.items() if value is not None]
     arguments += [f"--env={key}={value}" for key, value in spec.env.items()]
     arguments += [f"--label={key}={value}" for key, value in spec.labels.items()]
-    arguments += [f"--egress={rule}" for rule in spec.egress]
-    arguments += [f"--secret={secret}" for secret in spec.secrets]
-    arguments += [f"--secret-from-env={key}={variable(key)}" for key in spec.secret_values]
     if spec.tty:
         arguments.append("--tty")
     return [*arguments, name]
+
+
+OF_TOOLS = ("policy", "site", "image", "workspace", "workspace_mode", "memory", "cpus", "pids", "egress", "secrets")
+
+
+def tool_arguments(spec: SandboxSpec) -> List[str]:
+    """The command line of `pinfold tool serve`. What a call says for itself (labels, variables, time) isn't said here."""
+    plain = SandboxSpec()
+    for name in SandboxSpec.__dataclass_fields__:
+        if name not in (*OF_TOOLS, "secret_values") and getattr(spec, name) != getattr(plain, name):
+            raise InvalidRequest("invalid", f"'{name}' isn't said for all tool calls", pointer=f"/{name}")
+    return ["tool", "serve", *_options(spec)]
 
 
 def variable(secret: str) -> str:
