@@ -168,6 +168,7 @@ test('errors have types and say where', async () => {
   await assert.rejects(client.create({memroy: 1}), pinfold.InvalidRequest);
   await assert.rejects(client.get('nobody'), pinfold.SandboxNotFound);
   await assert.rejects(client.get('../work'), pinfold.InvalidRequest);
+  await assert.rejects(client.remove('--help'), pinfold.InvalidRequest);
   await assert.rejects(sandbox.exec('a text'), pinfold.InvalidRequest);
   await assert.rejects(sandbox.exec(['true'], {cwd: 'relative'}), pinfold.InvalidRequest);
   await assert.rejects(sandbox.remove({force: false}), pinfold.SandboxBusy);

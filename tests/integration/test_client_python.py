@@ -201,8 +201,11 @@ def test_errors_have_types_and_say_where(client, sandbox):
     with pytest.raises(plain.PolicyRefused) as refused:
         client.create(memory="1TiB")
     assert refused.value.pointer.endswith("/resources/memory") and "512MiB" in refused.value.hint
-    with pytest.raises(plain.InvalidRequest):
-        client.create(name="no name")
+    for name in ("no name", "--help"):
+        with pytest.raises(plain.InvalidRequest):
+            client.create(name=name)
+        with pytest.raises(plain.InvalidRequest):
+            client.remove(name)
     with pytest.raises(plain.InvalidRequest):
         sandbox.exec("a text")
     with pytest.raises(plain.InvalidRequest):

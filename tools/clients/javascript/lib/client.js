@@ -164,7 +164,7 @@ export class SandboxHandle {
   async *logs({since, tail, execId, grep, follow = false} = {}) {
     const numbers = Object.entries({since, tail, exec: execId, grep}).filter(([, value]) => value !== undefined);
     const options = numbers.map(([option, value]) => `--${option}=${value}`);
-    const args = ['logs', '--json', ...options, ...(follow ? ['--follow'] : []), this.name];
+    const args = ['logs', '--json', ...options, ...(follow ? ['--follow'] : []), '--', this.name];
     const {program} = this.client;
     const child = program.spawn(args);
     const ended = program.ended(child);
@@ -186,11 +186,11 @@ export class SandboxHandle {
 
   /** A file or a tree of the host's, to an absolute path inside. */
   async copyIn(source, target) {
-    await this.client.program.call(['cp', '--json', path.resolve(source), `${this.name}:${target}`]);
+    await this.client.program.call(['cp', '--json', '--', path.resolve(source), `${this.name}:${target}`]);
   }
 
   async copyOut(source, target) {
-    await this.client.program.call(['cp', '--json', `${this.name}:${source}`, path.resolve(target)]);
+    await this.client.program.call(['cp', '--json', '--', `${this.name}:${source}`, path.resolve(target)]);
   }
 
   /** By a command inside, so by the sandbox's own user and rights. */
@@ -246,6 +246,6 @@ export class SandboxClient {
   }
 
   async remove(name, {force = true} = {}) {
-    await this.program.call(['rm', '--json', ...(force ? ['--force'] : []), name]);
+    await this.program.call(['rm', '--json', ...(force ? ['--force'] : []), '--', name]);
   }
 }

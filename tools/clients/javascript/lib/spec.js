@@ -74,6 +74,7 @@ export function upArguments(spec, name) {
     ...pairs('env', spec.env),
     ...pairs('label', spec.labels),
     ...(spec.tty ? ['--tty'] : []),
+    '--',
     name,
   ];
 }

@@ -405,10 +405,10 @@ class SandboxHandle:
 
     async def copy_in(self, source: Path, target: str) -> None:
         """A file or a tree of the host's, to an absolute path inside."""
-        await self.client.call(["cp", "--json", host_place(source), copy_place(self.name, target)])
+        await self.client.call(["cp", "--json", "--", host_place(source), copy_place(self.name, target)])
 
     async def copy_out(self, source: str, target: Path) -> None:
-        await self.client.call(["cp", "--json", copy_place(self.name, source), host_place(target)])
+        await self.client.call(["cp", "--json", "--", copy_place(self.name, source), host_place(target)])
 
     async def write_file(self, path: str, data: Data) -> None:
         """By a command inside, so by the sandbox's own user and rights."""

@@ -437,7 +437,7 @@ class SandboxHandle:
         self._copy(copy_place(self.name, source), host_place(target))
 
     def _copy(self, source: str, target: str) -> None:
-        arguments = ["cp", "--json", source, target]
+        arguments = ["cp", "--json", "--", source, target]
         checked(self.client.program.call(arguments), arguments)
 
     def write_file(self, path: str, data: Data) -> None:

@@ -64,11 +64,11 @@ def log_arguments(
 ) -> List[str]:
     given = {"since": since, "tail": tail, "exec": exec_id, "grep": grep}
     options = [f"--{option}={value}" for option, value in given.items() if value is not None]
-    return ["logs", "--json", *options, *(["--follow"] if follow else []), name]
+    return ["logs", "--json", *options, *(["--follow"] if follow else []), "--", name]
 
 
 def remove_arguments(name: str, force: bool) -> List[str]:
-    return ["rm", "--json", *(["--force"] if force else []), name]
+    return ["rm", "--json", *(["--force"] if force else []), "--", name]
 
 
 def copy_place(name: str, path: str) -> str:

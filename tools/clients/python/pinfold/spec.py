@@ -95,7 +95,7 @@ def up_arguments(spec: SandboxSpec, name: str) -> List[str]:
     arguments += [f"--label={key}={value}" for key, value in spec.labels.items()]
     if spec.tty:
         arguments.append("--tty")
-    return [*arguments, name]
+    return [*arguments, "--", name]
 
 
 OF_TOOLS = ("policy", "site", "image", "workspace", "workspace_mode", "memory", "cpus", "pids", "egress", "secrets")
