@@ -168,10 +168,15 @@ int pin_home_connect(int folder, const char *name, struct pin_error *err) {
     PIN_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
         return pin_steal_fd(&fd);
-    if (fd >= 0 && (errno == ECONNREFUSED || errno == ENOENT)) {
+    int cause = errno;
+    bool nobody = fd >= 0 && (cause == ECONNREFUSED || cause == ENOENT);
+    if (nobody && pin_home_is_live(folder)) {
+        (void)pin_fail(err, PIN_ERROR_BUSY, "the sandbox '%s' is being made, or is ending", name);
+    } else if (nobody) {
         (void)pin_fail(err, PIN_ERROR_NOT_FOUND, "the sandbox '%s' has ended", name);
         (void)pin_hint(err, "'pinfold rm %s' removes what is left of it", name);
     } else {
+        errno = cause;
         (void)pin_fail_errno(err, "reach the sandbox '%s'", name);
     }
     return -1;

@@ -40,4 +40,5 @@ json_t *pin_home_read(int folder, const char *file, struct pin_error *err);
 
 /* The control socket. Non-blocking for its owner, blocking for a client; -1 on failure. */
 int pin_home_listen(int folder, struct pin_error *err);
+/* BUSY where it is being made or is ending, NOT_FOUND where it has ended. */
 int pin_home_connect(int folder, const char *name, struct pin_error *err);

@@ -180,6 +180,26 @@ test('errors have types and say where', async () => {
   await sandbox.resume();
 });
 
+test('tools are called, and what is aborted ends', async () => {
+  const tools = new pinfold.ToolSandbox();
+  try {
+    const source = 'def add(a: int, b: int):\n    print("adding")\n    return a + b';
+    const numbers = [...Array(6).keys()];
+    const results = await Promise.all(numbers.map((a) => tools.run({source, name: 'add', args: {a, b: 1}})));
+    assert.deepEqual(results.map((result) => result.funcReturn), numbers.map((a) => a + 1));
+    assert.deepEqual(results[0].stdout, ['adding']);
+    const failed = await tools.run({source: 'export function f() { throw new TypeError("no"); }', name: 'f', language: 'javascript'});
+    assert.equal(failed.status, 'error');
+    assert.throws(() => failed.check(), (error) => error instanceof pinfold.ToolFailed && error.kind === 'TypeError');
+    await assert.rejects(tools.run({source, name: 'add', reuse: 'sometimes'}), pinfold.InvalidRequest);
+    const slow = {source: 'import time\ndef slow():\n    time.sleep(1000)', name: 'slow', reuse: 'cold'};
+    await assert.rejects(tools.run({...slow, signal: AbortSignal.timeout(300)}), {name: 'TimeoutError'});
+    assert.equal((await tools.run({...slow, timeout: 0.5})).status, 'timeout');
+  } finally {
+    await tools.close();
+  }
+});
+
 test('without a runtime it is unavailable', () => {
   assert.throws(() => new pinfold.SandboxClient({program: '/no/such/pinfold'}), pinfold.SandboxUnavailable);
 });

@@ -346,6 +346,98 @@ def test_asyncio_signals_refusals_and_ends_are_told(where):
     run_async(where, body)
 
 
+ADD = "def add(a: int, b: int):\n    print('adding')\n    return a + b"
+SLOW = "import time\ndef slow():\n    time.sleep(1000)"
+
+
+@pytest.fixture
+def tools(where):
+    with plain.ToolSandbox(**where) as tools:
+        yield tools
+    client = plain.SandboxClient(**where)
+    for sandbox in client.list():
+        client.remove(sandbox["name"])
+
+
+@pytest.mark.parametrize("reuse", ["cold", "never", "fingerprint"])
+def test_a_tool_is_called_and_its_value_comes_back(tools, reuse):
+    for _ in range(3):
+        result = tools.run(ADD, "add", {"a": 1, "b": 2}, reuse=reuse)
+        assert (result.status, result.func_return, result.stdout) == ("success", 3, ["adding"])
+        assert result.check() is result and result.sandbox_config_fingerprint.startswith("sha256:")
+
+
+def test_what_a_tool_does_wrong_is_a_result_and_what_is_asked_wrong_an_error(tools):
+    result = tools.run("def f():\n    raise ValueError('no')", "f")
+    assert result.status == "error" and result.func_return["message"] == "no"
+    with pytest.raises(plain.ToolFailed) as failed:
+        result.check()
+    assert (failed.value.kind, failed.value.message) == ("ValueError", "no")
+    with pytest.raises(plain.InvalidRequest) as refused:
+        schema = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+        tools.run(ADD, "add", {"a": "x"}, json_schema=schema)
+    assert refused.value.pointer == "/args/a"
+    assert tools.run(SLOW, "slow", timeout=0.5).status == "timeout"
+
+
+def test_agent_state_goes_in_and_out(tools):
+    source = "def f(agent_state):\n    agent_state['n'] += 1\n    return agent_state['n']"
+    result = tools.run(source, "f", agent_state={"n": 1})
+    assert (result.func_return, result.agent_state) == (2, {"n": 2})
+
+
+def test_many_threads_call_tools_at_once(tools):
+    results = {}
+
+    def one(number):
+        results[number] = tools.run(ADD, "add", {"a": number, "b": 1}).func_return
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {number: number + 1 for number in range(8)}
+
+
+def test_calls_fail_when_their_server_ends_and_the_next_one_starts_another(tools):
+    assert tools.run(ADD, "add", {"a": 1, "b": 1}).ok
+    server = tools._server
+    waiting = threading.Timer(0.5, server.kill)
+    waiting.start()
+    with pytest.raises(plain.SandboxGone):
+        tools.run(SLOW, "slow")
+    assert tools.run(ADD, "add", {"a": 1, "b": 1}).ok and tools._server is not server
+
+
+def test_what_a_call_says_is_not_said_for_all(where):
+    with pytest.raises(plain.InvalidRequest):
+        plain.ToolSandbox(labels={"a": "b"}, **where)
+    with plain.ToolSandbox(memory="1TiB", **where) as tools, pytest.raises(plain.PolicyRefused):
+        tools.run(ADD, "add", {"a": 1, "b": 1})
+
+
+def test_asyncio_calls_tools_and_ends_what_is_cancelled(where):
+    async def whole():
+        async with aio.ToolSandbox(**where) as tools:
+            results = await asyncio.gather(*(tools.run(ADD, "add", {"a": number, "b": 1}) for number in range(8)))
+            assert [result.func_return for result in results] == list(range(1, 9))
+            call = asyncio.ensure_future(tools.run(SLOW, "slow", reuse="cold"))
+            await asyncio.sleep(0.3)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            with pytest.raises(plain.InvalidRequest):
+                await tools.run(ADD, "add", reuse="sometimes")
+
+    started = time.monotonic()
+    asyncio.run(whole(), debug=True)
+    assert time.monotonic() - started < 60
+    client = plain.SandboxClient(**where)
+    for sandbox in client.list():
+        client.remove(sandbox["name"])
+
+
 def has_module(name):
     source = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
     return subprocess.run(["/usr/bin/python3", "-c", source]).returncode == 0

@@ -477,3 +477,15 @@ def test_a_hold_ends_with_its_connection_and_commands_wait_for_that(kept_by_root
         other.settimeout(DEADLINE)
         holder.close()
         assert reply(other)["event"] == "started" and reply(other)["result"]["exit_code"] == 0
+
+
+def test_what_is_just_being_made_can_be_removed(kept):
+    policy = kept.pinfold.policy()
+    for delay in range(20):
+        making = kept.pinfold.spawn(kept.argv("up", "work", "--policy", policy), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(delay / 2000)
+        removed = kept.call("rm", "--force", "work")
+        assert removed.returncode == 0 or b"no sandbox" in removed.stderr, removed.stderr
+        making.wait(DEADLINE)
+        kept.call("rm", "--force", "work")
+    assert kept.list() == []

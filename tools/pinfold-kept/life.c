@@ -136,13 +136,20 @@ static bool remove_ended(int state_dir, const char *name, struct pin_error *err)
     return record_removal(state_dir, name, err) && pin_home_remove(state_dir, name, err);
 }
 
+/* One that is just being made has nobody yet who could be told, and one that ends needs nobody. */
 static bool remove_one(int state_dir, const char *name, bool force, struct pin_error *err) {
-    if (remove_ended(state_dir, name, err))
-        return true;
-    if (!force || err->kind != PIN_ERROR_BUSY)
-        return false;
-    pin_error_clear(err);
-    return call(name, pin_client_request("kill"), true, err) && remove_ended(state_dir, name, err);
+    for (uint64_t waited_ns = 0;; waited_ns += PIN_NS_PER_MS) {
+        if (remove_ended(state_dir, name, err))
+            return true;
+        if (!force || err->kind != PIN_ERROR_BUSY || waited_ns > GONE_NS)
+            return false;
+        pin_error_clear(err);
+        if (!call(name, pin_client_request("kill"), true, err) && err->kind != PIN_ERROR_BUSY &&
+            err->kind != PIN_ERROR_NOT_FOUND)
+            return false;
+        pin_error_clear(err);
+        (void)usleep(1000);
+    }
 }
 
 static int run_rm(const struct pin_invocation *invocation) {
