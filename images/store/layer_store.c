@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/units.h"
-#include "images/store/remove.h"
+#include "images/remove.h"
 #include "images/store/tree_index.h"
 
 /* "BYTES bytes ENTRIES entries" */

@@ -12,7 +12,7 @@
 #include <linux/openat2.h>
 
 #include "base/cleanup.h"
-#include "images/store/remove.h"
+#include "images/remove.h"
 
 #define TIMES_MAX ((size_t)256 * 1024 * 1024) /* bytes of noted directories */
 #define OPAQUE "user.overlay.opaque"

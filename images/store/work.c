@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "images/image_name.h"
-#include "images/store/remove.h"
+#include "images/remove.h"
 
 static bool lock_within(int fd, int how, unsigned wait_s, struct pin_error *err) {
     for (unsigned tenths = 0;; tenths++) {

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "images/layer_merge.h"
 #include "images/rootfs.h"
 #include "runtime/bundle/bundle_wall.h"
 #include "runtime/bundle/bundle_write.h"
@@ -73,6 +74,36 @@ static bool is_file(const struct pin_bundle_mount *mount) {
            !S_ISDIR(status.st_mode);
 }
 
+/* As it will be found inside: the links of an image lead to where they do in the root. */
+static bool is_there(int root, const char *path) {
+    struct pin_error absent = {0};
+    PIN_CLOSE int there = pin_open_in_root(root, path, O_PATH | O_NOFOLLOW, 0, &absent);
+    return there >= 0;
+}
+
+static bool make_parents(int root, const char *path, struct pin_error *err) {
+    for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        char parent[4096] = "";
+        if ((size_t)(slash - path) >= sizeof(parent))
+            return pin_fail(err, PIN_ERROR_INVALID, "the path '%.60s…' is too long", path);
+        memcpy(parent, path, (size_t)(slash - path));
+        if (!is_there(root, parent) && !make_directory(root, parent, 0755, err))
+            return false;
+    }
+    return true;
+}
+
+/* The layers become files of the bundle's own, and what every sandbox gets is added where they lack it. */
+static bool merge_layers(int root, const struct pin_rootfs *rootfs, struct pin_error *err) {
+    if (!pin_layers_merge(rootfs->layers, rootfs->layer_count, root, err))
+        return false;
+    for (size_t i = 0; i < rootfs->entry_count; i++)
+        if (!is_there(root, rootfs->entries[i].path) && (!make_parents(root, rootfs->entries[i].path, err) ||
+                                                         !make_entry(root, &rootfs->entries[i], err)))
+            return pin_wrap(err, "rootfs");
+    return true;
+}
+
 /* A mount point below the root that is missing; one inside another mount is that mount's matter. */
 static bool make_mount_point(int root, const struct pin_bundle *bundle, size_t index, struct pin_error *err) {
     const char *path = bundle->mounts[index].destination + 1;
@@ -82,17 +113,10 @@ static bool make_mount_point(int root, const struct pin_bundle *bundle, size_t i
         if (strncmp(path, above, length) == 0 && path[length] == '/')
             return true;
     }
-    struct stat status;
-    if (fstatat(root, path, &status, AT_SYMLINK_NOFOLLOW) == 0)
+    if (is_there(root, path))
         return true;
-    for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        char parent[4096] = "";
-        if ((size_t)(slash - path) >= sizeof(parent))
-            return pin_fail(err, PIN_ERROR_INVALID, "the path '%.60s…' is too long", path);
-        memcpy(parent, path, (size_t)(slash - path));
-        if (!make_directory(root, parent, 0755, err))
-            return false;
-    }
+    if (!make_parents(root, path, err))
+        return false;
     if (is_file(&bundle->mounts[index]))
         return write_file(root, path, "", 0, 0644, err);
     return make_directory(root, path, 0755, err);
@@ -101,8 +125,10 @@ static bool make_mount_point(int root, const struct pin_bundle *bundle, size_t i
 static bool make_root(int directory, const struct pin_bundle *bundle, struct pin_error *err) {
     if (!make_directory(directory, "rootfs", 0755, err))
         return false;
-    PIN_CLOSE int root = pin_open_beneath(directory, "rootfs", O_PATH | O_DIRECTORY, 0, err);
-    if (root < 0 || !make_skeleton(root, bundle->rootfs, err))
+    PIN_CLOSE int root = pin_open_beneath(directory, "rootfs", O_RDONLY | O_DIRECTORY, 0, err);
+    const struct pin_rootfs *rootfs = bundle->rootfs;
+    if (root < 0 || !(rootfs->kind == PIN_ROOTFS_LAYERS ? merge_layers(root, rootfs, err)
+                                                        : make_skeleton(root, rootfs, err)))
         return false;
     for (size_t i = 0; i < bundle->mount_count; i++)
         if (!make_mount_point(root, bundle, i, err))
@@ -111,17 +137,15 @@ static bool make_root(int directory, const struct pin_bundle *bundle, struct pin
 }
 
 bool pin_bundle_export(const struct pin_bundle *bundle, int directory, struct pin_error *err) {
-    if (bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_LAYERS) {
-        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED,
-                       "the root of the image '%.100s' is a stack of layers in the store", bundle->ext.image);
-        return pin_hint(err, "unpack it with 'pinfold image export' and umoci, or run with --image");
-    }
+    struct pin_bundle flat = *bundle; /* shallow: its root is the one that is made here */
     size_t size;
-    PIN_FREE char *text = pin_bundle_print(bundle, true, &size, err);
+    flat.ext.layers = NULL;
+    flat.ext.layer_count = 0;
+    PIN_FREE char *text = pin_bundle_print(&flat, true, &size, err);
     if (text == NULL)
         return false;
-    bool skeleton = bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_SKELETON;
-    if (skeleton && !make_root(directory, bundle, err))
+    if (bundle->rootfs != NULL && bundle->rootfs->kind != PIN_ROOTFS_DIRECTORY &&
+        !make_root(directory, bundle, err))
         return false;
     return write_file(directory, "config.json", text, size, 0644, err) || pin_wrap(err, "config.json");
 }

@@ -49,6 +49,35 @@ static struct pin_id_map *one_map(struct pin_plan *plan, uint32_t inside, uint32
     return map;
 }
 
+/* Subordinate ids for all but one id inside, which is the user's own: [0, own), own, (own, ids). */
+static struct pin_id_map *maps_around(struct pin_plan *plan, const struct pin_id_map *own, uint32_t first,
+                                      uint32_t ids, size_t *count) {
+    const struct pin_id_map parts[] = {
+        {0,               first,               own->inside          },
+        *own,
+        {own->inside + 1, first + own->inside, ids - own->inside - 1},
+    };
+    struct pin_id_map *maps = pin_arena_array(&plan->arena, PIN_COUNT(parts), sizeof(*maps));
+    *count = 0;
+    for (size_t i = 0; i < PIN_COUNT(parts); i++)
+        if (parts[i].count > 0)
+            maps[(*count)++] = parts[i];
+    return maps;
+}
+
+/* The layers of an ordinary user's store belong to that user, who must be somebody inside: the one that the
+ * command runs as, as with a single id. */
+static void map_own_ids(struct pin_plan *plan, const struct pin_host *host) {
+    const struct pin_bundle *bundle = plan->bundle;
+    const struct pin_id_map uid = {bundle->process.uid, host->uid, 1},
+                            gid = {bundle->process.gid, host->gid, 1};
+    uint32_t ids = bundle->ext.ids;
+    if (uid.inside >= ids || gid.inside >= ids)
+        return;
+    plan->uid_maps = maps_around(plan, &uid, host->subuids.start, ids, &plan->uid_map_count);
+    plan->gid_maps = maps_around(plan, &gid, host->subgids.start, ids, &plan->gid_map_count);
+}
+
 /* An ordinary user has one id to give, or a range of subordinate ones when the policy asks for more. */
 static void plan_user_maps(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
@@ -70,6 +99,8 @@ static void plan_user_maps(struct pin_plan *plan, const struct pin_host *host, s
     }
     plan->uid_maps = one_map(plan, 0, host->subuids.start, ids);
     plan->gid_maps = one_map(plan, 0, host->subgids.start, ids);
+    if (bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_LAYERS)
+        map_own_ids(plan, host);
     plan->map_method = PIN_MAP_HELPERS;
     plan->may_set_groups = true;
 }

@@ -29,10 +29,6 @@ void pin_plan_layers(struct pin_plan *plan, struct pin_findings *found) {
     if (rootfs->layer_count == 0 || rootfs->layer_count > PIN_PLAN_LAYERS_MAX)
         (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/pinfold/layers", NULL,
                        "a root has 1 to %d layers, not %zu", PIN_PLAN_LAYERS_MAX, rootfs->layer_count);
-    if (!plan->privileged && plan->bundle->ext.ids > 1)
-        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/identity/ids", "set identity.ids to 1",
-                       "the images of an ordinary user belong to that one user, and %u ids are asked for",
-                       plan->bundle->ext.ids);
     for (size_t i = 0; i < rootfs->layer_count; i++)
         add_layer(plan, rootfs->layers[i]);
     set_upper(plan);

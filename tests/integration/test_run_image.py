@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 
 import pytest
@@ -390,15 +391,6 @@ def test_the_plan_of_an_image_names_its_layers(box):
     assert [layer.get("idmap", "none") for layer in plan["root"]["layers"]] == ["none" if box.pinfold.rootless else "sandbox"] * 2
 
 
-def test_a_bundle_of_an_image_is_not_exported_half(box):
-    box.build("box")
-    target = box.pinfold.home / "bundle"
-    command = [str(box.pinfold.program), "bundle", "export", "--policy", box.policy(), "--image", "box", str(target), "--", "true"]
-    done = box.pinfold.call(command, env=box.environment())
-    assert done.returncode == 125 and b"layers" in done.stderr
-    assert not list(target.glob("*"))
-
-
 def test_an_ordinary_user_with_many_ids_is_refused_in_words(programs, tmp_path, box):
     if not box.pinfold.rootless:
         pytest.skip("root's images have all ids")
@@ -422,3 +414,68 @@ def test_images_built_by_umoci_run(root_box, tmp_path):
     umoci("config", "--image", image, "--config.entrypoint", "/bin/busybox", "--config.cmd", "echo", "--config.cmd", "built")
     root_box.image("import", tmp_path / "built", "built")
     assert root_box.output("built") == "built\n"
+
+
+def test_an_ordinary_user_with_subordinate_ids_has_many_in_an_image(box, tmp_path):
+    """The ids are set aside in a mount namespace of the test's own; what belongs to the user belongs to the sandbox's."""
+    if not box.pinfold.rootless or shutil.which("newuidmap") is None:
+        pytest.skip("for an ordinary user, with newuidmap")
+    box.build("many", tar(entry("opt/hers", data=b"read by who runs\n", mode=0o600, uid=4321)))
+    own = box.pinfold.uid
+    files = {"subuid": f"{own}:700000:65536\n", "subgid": f"{own}:700000:65536\n",
+             "passwd": pathlib.Path("/etc/passwd").read_text() + f"pinfold-test:x:{own}:{own}::/:/bin/sh\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o644)
+    policy = {**WRITABLE, "identity": {"user": 0, "group": 0, "ids": 65536}, "capabilities": ["CAP_CHOWN", "CAP_SETUID", "CAP_SETGID"],
+              "optional": ["memory", "swap", "cpus", "pids", "landlock"]}
+    command = box.argv("many", "/bin/sh", "-c", "cat /opt/hers; stat -c %u:%g /opt/hers; touch /opt/mine; cat /proc/self/uid_map; id -u",
+                       policy=box.policy(**policy))
+    script = f"for name in {' '.join(files)}; do mount --bind {tmp_path}/$name /etc/$name; done; " \
+             f"exec setpriv --reuid {own} --regid {own} --clear-groups -- \"$@\""
+    done = subprocess.run(["unshare", "--mount", "sh", "-ec", script, "sh", *command], env=box.environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["read by who runs", "0:0"] and lines[-1] == "0"
+    maps = [tuple(map(int, line.split())) for line in lines[2:-1]]
+    assert maps == [(0, own, 1), (1, 700000, 65535)]
+
+
+LOOK = """cd /; stat -c %Y srv/holes; for path in $(find etc opt srv usr var -xdev 2>/dev/null | sort); do
+stat -c '%n %F %a %u:%g %h' $path | grep -v ' directory '; test -f $path -a ! -L $path && head -c 100 $path; test -L $path && readlink $path; done; true"""
+
+
+def test_a_bundle_of_an_image_is_the_same_sandbox(box):
+    box.build("many", tar(entry("srv", DIR), entry("srv/old", data=b"old"), entry("srv/gone", data=b"gone"), entry("usr/deep", DIR), entry("usr/deep/a", data=b"a"),
+                          entry("var/file", data=b"below"), entry("srv/first", data=b"linked"), entry("srv/second", tarfile.LNKTYPE, link="srv/first"),
+                          entry("srv/holes", data=b"x" + bytes(300000), mtime=12345)),
+              tar(entry("srv/.wh.gone"), entry("srv/old", data=b"new", mode=0o640, uid=7, gid=8), entry("usr/deep/.wh..wh..opq"), entry("usr/deep/b", data=b"b"),
+                  entry("var/file", DIR), entry("var/file/inside", data=b"now a directory"), entry("srv/link", LINK, link="/etc/passwd"),
+                  entry("srv/pipe", tarfile.FIFOTYPE, mode=0o622)))
+    for name, policy in {"sealed": {}, "open": WRITABLE}.items():
+        policy = box.policy(**policy)
+        folder = box.pinfold.home / name
+        argv = [str(box.pinfold.program), "bundle", "export", "--policy", policy, "--image", "many", str(folder), "--", "/bin/sh", "-c", LOOK]
+        done = box.pinfold.call(argv, env=box.environment())
+        assert done.returncode == 0, done.stderr
+        again = box.pinfold.call([str(box.pinfold.program), "run", "--policy", policy, "--bundle", str(folder)], env=box.environment())
+        assert again.returncode == 0, again.stderr
+        assert again.stdout.decode() == box.output("many", "/bin/sh", "-c", LOOK, policy=policy)
+        assert b"srv/old" in again.stdout and b"srv/gone" not in again.stdout and b"deep/a" not in again.stdout
+        assert (folder / "rootfs/srv/holes").stat().st_blocks * 512 <= 300001 + 4096
+
+
+def test_a_bundle_of_an_image_that_wants_out_stays_below_its_folder(box):
+    canary = box.pinfold.home / "canary"
+    canary.mkdir()
+    (canary / "kept").write_text("kept")
+    os.chown(canary, box.pinfold.uid, box.pinfold.uid)
+    out = str(canary)
+    box.build("sly", tar(entry("srv", DIR), entry("srv/to", DIR), entry("srv/to/kept", data=b"in the image"), entry("home", LINK, link=out)),
+              tar(entry("srv/to", LINK, link=out)), tar(entry("srv/to", DIR), entry("srv/to/.wh.kept"), entry("srv/to/new", data=b"new"), entry("var", LINK, link=out)))
+    folder = box.pinfold.home / "bundle"
+    done = box.pinfold.call([str(box.pinfold.program), "bundle", "export", "--policy", box.policy(), "--image", "sly", str(folder), "--", "/bin/true"],
+                            env=box.environment())
+    assert done.returncode in (0, 125)
+    assert [path.name for path in canary.iterdir()] == ["kept"] and (canary / "kept").read_text() == "kept"
+    assert sorted(path.name for path in (folder / "rootfs/srv/to").iterdir()) == ["new"]

@@ -13,7 +13,7 @@
 #include <archive_entry.h>
 
 #include "images/store/layer_unpack.h"
-#include "images/store/remove.h"
+#include "images/remove.h"
 
 /* A tar of `count` files with `size` bytes each, compressed or not. */
 static int make_tar(int count, size_t size, bool compressed) {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "images/image_user.h"
-#include "images/store/remove.h"
+#include "images/remove.h"
 
 struct layers {
     char folder[64], low[80], high[80];

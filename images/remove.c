@@ -1,4 +1,4 @@
-#include "images/store/remove.h"
+#include "images/remove.h"
 
 #include <dirent.h>
 #include <errno.h>

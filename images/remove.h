@@ -1,4 +1,4 @@
-/* remove.h: removing a tree of the store, by descriptor, without following anything. */
+/* remove.h: removing a tree of ours, by descriptor, without following anything. */
 #pragma once
 
 #include <stdbool.h>
