@@ -60,7 +60,3 @@ const char *pin_runner_preface(enum pin_tool_language language) {
     const char *name = languages[language]->preface;
     return name == NULL ? NULL : embedded(name);
 }
-
-size_t pin_runner_separator(enum pin_tool_language language) {
-    return languages[language]->preface != NULL;
-}

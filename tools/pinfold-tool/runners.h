@@ -20,5 +20,3 @@ char **pin_runner_argv(enum pin_tool_language language, enum pin_runner_mode mod
 const char *pin_runner_program(enum pin_tool_language language);
 /* What goes before a cold call's packet on standard input, with its zero byte; NULL: nothing. */
 const char *pin_runner_preface(enum pin_tool_language language);
-/* The zero byte that stands for an empty preface, where the runner expects one: 0 or 1 bytes. */
-size_t pin_runner_separator(enum pin_tool_language language);

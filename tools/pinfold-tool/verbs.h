@@ -3,4 +3,5 @@
 
 #include "tools/pinfold/options.h"
 
-extern const struct pin_verb pin_tool_verb_call;
+extern const struct pin_verb pin_tool_verb_call, pin_tool_verb_prepare, pin_tool_verb_serve,
+    pin_tool_verb_pool;

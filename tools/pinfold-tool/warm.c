@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,12 +17,13 @@
 #include "runtime/tool/result.h"
 #include "tools/pinfold-kept/client.h"
 #include "tools/pinfold-kept/up.h"
+#include "tools/pinfold-tool/packet.h"
 #include "tools/pinfold-tool/runners.h"
 #include "tools/pinfold-tool/shield.h"
 
 #define PLACES_MAX 64 /* sandboxes of one prefix */
 #define NAME_MAX_TEXT 48
-#define PREFIX_DIGITS 24 /* of the fingerprint, in a name */
+#define PREFIX_DIGITS 16 /* of the fingerprint, in a name */
 
 static bool shares(const struct pin_warm *warm) {
     return warm->scope == PIN_TOOL_SCOPE_SANDBOX;
@@ -46,6 +45,10 @@ static bool is_read_at_start(const char *variable) {
 /* Kept sandboxes carry none of these out. */
 static bool check(const struct pin_warm *warm, struct pin_error *err) {
     const struct pin_bundle *bundle = warm->front->bundle;
+    if (warm->receipt)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it wants a receipt");
+    if (warm->sealed)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is handed sealed values");
     if (bundle->ext.secret_count > 0)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is handed secrets");
     if (bundle->ext.record_count > 0)
@@ -61,7 +64,7 @@ static bool check(const struct pin_warm *warm, struct pin_error *err) {
     return true;
 }
 
-bool pin_warm_begin(struct pin_warm *warm, struct pin_error *err) {
+static bool prepare(struct pin_warm *warm, struct pin_error *err) {
     uint8_t digest[PIN_SHA256_SIZE];
     struct pin_bundle bundle = *warm->front->bundle;                        /* shallow */
     bundle.ext.wall_time_ns = warm->front->ceiling->resources.wall_time_ns; /* a call brings its own */
@@ -71,14 +74,20 @@ bool pin_warm_begin(struct pin_warm *warm, struct pin_error *err) {
     if (!check(warm, err) || !pin_tool_fingerprint(&bundle, warm->shape, warm->scope, digest, err))
         return false;
     (void)pin_digest_print(warm->fingerprint, digest);
-    const char *hex = strchr(warm->fingerprint, ':') + 1;
     (void)snprintf(warm->prefix, sizeof(warm->prefix), "%s%.*s",
-                   shares(warm) ? PIN_POOL_WARM : PIN_POOL_AHEAD, PREFIX_DIGITS - 8, hex);
+                   shares(warm) ? PIN_POOL_WARM : PIN_POOL_AHEAD, PREFIX_DIGITS,
+                   strchr(warm->fingerprint, ':') + 1);
     warm->state_dir = pin_state_open(err);
     return warm->state_dir >= 0 && pin_pool_load(warm->state_dir, &warm->settings, err);
 }
 
-void pin_warm_end(struct pin_warm *warm) {
+enum pin_warm_end pin_warm_begin(struct pin_warm *warm, struct pin_error *err) {
+    if (prepare(warm, err))
+        return PIN_WARM_NONE;
+    return err->kind == PIN_ERROR_UNSUPPORTED ? PIN_WARM_CANNOT : PIN_WARM_FAILED;
+}
+
+void pin_warm_free(struct pin_warm *warm) {
     pin_close_fd(&warm->state_dir);
 }
 
@@ -118,38 +127,6 @@ static json_t *environment(const struct pin_bundle *bundle) {
     return object;
 }
 
-static bool draw_key(char key[PIN_TOOL_KEY_TEXT], struct pin_error *err) {
-    unsigned char bytes[(PIN_TOOL_KEY_TEXT - 1) / 2];
-    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-        return pin_fail_errno(err, "draw the call's key");
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        (void)snprintf(key + 2 * i, 3, "%02x", bytes[i]);
-    return true;
-}
-
-/* In memory alone: it holds the tool's arguments. */
-static int make_packet(const struct pin_warm *warm, char key[PIN_TOOL_KEY_TEXT], struct pin_error *err) {
-    if (!draw_key(key, err))
-        return -1;
-    json_t *env = shares(warm) ? NULL : environment(warm->front->bundle);
-    PIN_FREE char *text = pin_tool_request_packet(warm->request, key, env);
-    json_decref(env);
-    PIN_CLOSE int packet = memfd_create("tool-call", MFD_CLOEXEC);
-    if (text == NULL)
-        errno = ENOMEM;
-    if (packet < 0 || text == NULL) {
-        (void)pin_fail_errno(err, "hand the request in");
-        return -1;
-    }
-    if (!pin_write_all(packet, "", pin_runner_separator(warm->request->language), err) ||
-        !pin_write_all(packet, text, strlen(text), err))
-        return -1;
-    if (lseek(packet, 0, SEEK_SET) == 0)
-        return pin_steal_fd(&packet);
-    (void)pin_fail_errno(err, "hand the request in");
-    return -1;
-}
-
 static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *client, int packet,
                              const char *key, json_t **result, int *exit_code, struct pin_error *err) {
     json_t *request = pin_client_request("call");
@@ -160,6 +137,8 @@ static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *cli
             request, "timeout_ms",
             json_integer((json_int_t)((warm->request->timeout_ns + PIN_NS_PER_MS - 1) / PIN_NS_PER_MS)));
     struct pin_error failure = {0};
+    if (warm->connected != NULL)
+        warm->connected(warm->self, client->socket);
     bool sent = pin_client_send(client, request, &packet, 1, &failure);
     json_t *reply = sent ? pin_client_receive(client, NULL, &failure) : NULL;
     if (reply == NULL && failure.kind == PIN_ERROR_BUSY)
@@ -182,7 +161,10 @@ static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *cli
 enum pin_warm_end pin_warm_call(struct pin_warm *warm, json_t **result, int *exit_code,
                                 struct pin_error *err) {
     char key[PIN_TOOL_KEY_TEXT];
-    PIN_CLOSE int packet = make_packet(warm, key, err);
+    json_t *env = shares(warm) ? NULL : environment(warm->front->bundle);
+    const char *preface = pin_runner_preface(warm->request->language) != NULL ? "" : NULL;
+    PIN_CLOSE int packet = pin_packet_make(warm->request, preface, env, key, err);
+    json_decref(env);
     if (packet < 0)
         return PIN_WARM_FAILED;
     for (unsigned i = 0, missing = 0; i < PLACES_MAX && missing < 2; i++) {
@@ -232,6 +214,10 @@ static bool start(struct pin_warm *warm, const char *name, struct pin_error *err
     ok = ok && (!shares(warm) || pin_up_can_share(&front, err)) && pin_up_start(&front, &settings, err);
     pin_front_free(&front);
     return ok;
+}
+
+bool pin_warm_wants_more(const struct pin_warm *warm, enum pin_warm_end end) {
+    return end == PIN_WARM_NONE || (end == PIN_WARM_ANSWERED && !shares(warm));
 }
 
 /* Those that are idle or about to be; `*free_place` is the first number without one. */

@@ -21,6 +21,9 @@ struct pin_warm { /* borrowed but for what is below the line */
     const struct pin_front_options *options;
     const struct pin_front *front; /* of the call, with its bundle */
     const struct pin_tool_shape *shape;
+    bool sealed, receipt; /* the call is handed sealed values, or wants a receipt: it can't share */
+    void *self;
+    void (*connected)(void *self, int socket); /* before a call is sent to it; NULL: nobody wants to know */
 
     struct pin_arena *arena;
     int state_dir; /* -1: not opened yet */
@@ -37,11 +40,14 @@ enum pin_warm_end {
     PIN_WARM_FAILED, /* it may have run: the error says what happened */
 };
 
-/* The call's kind is request->reuse, which isn't COLD. Opens the state directory, finds the fingerprint. */
-bool pin_warm_begin(struct pin_warm *warm, struct pin_error *err);
-void pin_warm_end(struct pin_warm *warm);
+/* The call's kind is request->reuse, which isn't COLD. Finds the fingerprint, opens the state directory.
+ * NONE: go on with the call. */
+enum pin_warm_end pin_warm_begin(struct pin_warm *warm, struct pin_error *err);
+void pin_warm_free(struct pin_warm *warm);
 enum pin_warm_end pin_warm_call(struct pin_warm *warm, json_t **result, int *exit_code,
                                 struct pin_error *err);
+/* Whether what was found shows that something has to be started. */
+bool pin_warm_wants_more(const struct pin_warm *warm, enum pin_warm_end end);
 /* Starts what the next call of the same kind will want, within the pool's bounds. True when there is nothing
  * left to start. */
 bool pin_warm_top_up(struct pin_warm *warm, struct pin_error *err);

@@ -38,6 +38,7 @@ static const struct pin_program_link links[] = {
     {"image",  "image",  "pull, import, list and remove images"                 },
     {"policy", "policy", "check, explain and compare policies"                  },
     {"tool",   "tool",   "call a function of a tool: a request in, a result out"},
+    {"pool",   "tool",   "the sandboxes that wait for calls, and their bounds"  },
     {"config", "config", "stored configurations of tool calls"                  },
     {"env",    "config", "variables of stored configurations"                   },
     {"audit",  "audit",  "read and verify the audit log"                        },

@@ -198,7 +198,8 @@ static int name_after_options(int argc, char **argv, char **ordered) {
 
 static int run_verb(const struct pin_verb *verb, int argc, char **argv) {
     struct pin_error err = {0};
-    struct pin_invocation invocation = {.verb = verb, .values = calloc(1, verb->values_size + 1)};
+    struct pin_invocation invocation = {
+        .verb = verb, .values = calloc(1, verb->values_size + 1), .words = argv};
     bool help;
     int code;
     if (invocation.values == NULL)

@@ -53,6 +53,7 @@ struct pin_verb;
 struct pin_invocation {
     const struct pin_verb *verb;
     void *values;
+    char **words;     /* all that follows the verb; ends with NULL */
     char **arguments; /* what follows the options; ends with NULL; points into argv */
     size_t argument_count;
 };
