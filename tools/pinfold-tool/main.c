@@ -4,8 +4,9 @@
 #include "tools/pinfold-tool/verbs.h"
 #include "tools/pinfold/program.h"
 
-static const struct pin_verb *const verbs[] = {&pin_tool_verb_call, &pin_tool_verb_prepare,
-                                               &pin_tool_verb_serve, &pin_tool_verb_pool};
+static const struct pin_verb *const verbs[] = {&pin_tool_verb_call,     &pin_tool_verb_prepare,
+                                               &pin_tool_verb_serve,    &pin_tool_verb_pool_show,
+                                               &pin_tool_verb_pool_set, &pin_tool_verb_pool_clear};
 
 int main(int argc, char **argv) {
     static const struct pin_program program = {

@@ -15,27 +15,26 @@
 
 struct pool_options {
     struct pin_number ahead, most, memory, idle;
-    bool clear, json;
+    bool json;
 };
 
 #define POOL_ROW(option, type, member, form, text)                                                           \
     { option, 0, type, offsetof(struct pool_options, member), form, text, NULL }
+#define JSON_ROW POOL_ROW("json", PIN_OPTION_FLAG, json, NULL, "print one JSON object")
 
 /* clang-format off */
-static const struct pin_option options[] = {
+static const struct pin_option show_options[] = {JSON_ROW};
+static const struct pin_option set_options[] = {
     POOL_ROW("ahead", PIN_OPTION_COUNT, ahead, "N", "so many are started ahead for each kind of call (2)"),
     POOL_ROW("most", PIN_OPTION_COUNT, most, "N", "at most so many sandboxes wait in all (16)"),
     POOL_ROW("memory", PIN_OPTION_SIZE, memory, "N", "none is started while all of them use this much (1GiB)"),
     POOL_ROW("idle-timeout", PIN_OPTION_TIME, idle, "T", "one that has had no call for this long ends (10m)"),
-    POOL_ROW("clear", PIN_OPTION_FLAG, clear, NULL, "end all of them"),
-    POOL_ROW("json", PIN_OPTION_FLAG, json, NULL, "print one JSON object"),
+    JSON_ROW,
 };
 /* clang-format on */
 
 static bool set(int state_dir, const struct pool_options *values, struct pin_pool_settings *settings,
                 struct pin_error *err) {
-    if (!values->ahead.given && !values->most.given && !values->memory.given && !values->idle.given)
-        return true;
     if (values->ahead.given)
         settings->ahead = values->ahead.value;
     if (values->most.given)
@@ -47,7 +46,9 @@ static bool set(int state_dir, const struct pool_options *values, struct pin_poo
     return pin_pool_save(state_dir, settings, err);
 }
 
-static bool clear(int state_dir, struct pin_error *err) {
+static bool clear(int state_dir, const struct pool_options *values, struct pin_pool_settings *settings,
+                  struct pin_error *err) {
+    (void)values, (void)settings;
     json_t *list = pin_pool_list(state_dir, err), *item;
     bool ok = list != NULL;
     size_t i;
@@ -91,28 +92,70 @@ static bool show(int state_dir, const struct pin_pool_settings *settings, bool a
     return ok;
 }
 
-static int run_pool(const struct pin_invocation *invocation) {
+typedef bool pool_act(int state_dir, const struct pool_options *values, struct pin_pool_settings *settings,
+                      struct pin_error *err);
+
+static bool nothing(int state_dir, const struct pool_options *values, struct pin_pool_settings *settings,
+                    struct pin_error *err) {
+    (void)state_dir, (void)values, (void)settings, (void)err;
+    return true;
+}
+
+static int run(const struct pin_invocation *invocation, pool_act *act) {
     const struct pool_options *values = invocation->values;
     struct pin_pool_settings settings;
     struct pin_error err = {0};
     PIN_CLOSE int state_dir = pin_state_open(&err);
     if (state_dir >= 0 && pin_pool_load(state_dir, &settings, &err) &&
-        set(state_dir, values, &settings, &err) && (!values->clear || clear(state_dir, &err)) &&
-        show(state_dir, &settings, values->json, &err))
+        act(state_dir, values, &settings, &err) && show(state_dir, &settings, values->json, &err))
         return 0;
     return pin_report(&err, values->json);
 }
 
-const struct pin_verb pin_tool_verb_pool = {
-    .name = "pool",
+static int run_show(const struct pin_invocation *invocation) {
+    return run(invocation, nothing);
+}
+
+static int run_set(const struct pin_invocation *invocation) {
+    return run(invocation, set);
+}
+
+static int run_clear(const struct pin_invocation *invocation) {
+    return run(invocation, clear);
+}
+
+const struct pin_verb pin_tool_verb_pool_show = {
+    .name = "pool show",
     .synopsis = "",
-    .summary = "the sandboxes that wait for calls: what there is, and its bounds",
-    .description = "Options set a bound, for all calls from now on; what there is afterwards is printed. A "
-                   "sandbox that has no "
-                   "room any more ends where another one needs its place, the longest unused first.",
-    .example = "  pinfold pool --ahead 4 --memory 2GiB\n  pinfold pool",
-    .options = options,
-    .option_count = PIN_COUNT(options),
+    .summary = "the sandboxes that wait for calls, and their bounds",
+    .example = "  pinfold pool show --json",
+    .options = show_options,
+    .option_count = PIN_COUNT(show_options),
     .values_size = sizeof(struct pool_options),
-    .run = run_pool,
+    .run = run_show,
+};
+
+const struct pin_verb pin_tool_verb_pool_set = {
+    .name = "pool set",
+    .synopsis = "",
+    .summary = "set bounds of the sandboxes that wait for calls",
+    .description = "They hold for what is started from now on. Where a new sandbox has no room, others that "
+                   "are idle end, the "
+                   "longest unused first.",
+    .example = "  pinfold pool set --ahead 4 --memory 2GiB",
+    .options = set_options,
+    .option_count = PIN_COUNT(set_options),
+    .values_size = sizeof(struct pool_options),
+    .run = run_set,
+};
+
+const struct pin_verb pin_tool_verb_pool_clear = {
+    .name = "pool clear",
+    .synopsis = "",
+    .summary = "end the sandboxes that wait for calls",
+    .example = "  pinfold pool clear",
+    .options = show_options,
+    .option_count = PIN_COUNT(show_options),
+    .values_size = sizeof(struct pool_options),
+    .run = run_clear,
 };

@@ -10,11 +10,34 @@ const nonce = toBuffer(process.env.PINFOLD_FRAME_NONCE, "hex");
 const fd = Number(process.env.PINFOLD_FRAME_FD);
 delete process.env.PINFOLD_FRAME_NONCE;
 delete process.env.PINFOLD_FRAME_FD;
-const request = JSON.parse(readFileSync(0, "utf8"));
-const key = request.key;
-delete request.key;
-closeSync(0);
-openSync("/dev/null", "r"); // takes the place of 0
+const here = createRequire(path.join(process.cwd(), "tool.js"));
+let request, key;
+
+function take() {
+  request = JSON.parse(readFileSync(0, "utf8"));
+  key = request.key;
+  delete request.key;
+  if (request.env) {
+    for (const name of Object.keys(process.env)) if (!(name in request.env)) delete process.env[name];
+    Object.assign(process.env, request.env);
+  }
+  closeSync(0);
+  openSync("/dev/null", "r"); // takes the place of 0
+}
+
+// Started before there is a call: what it will need is loaded, and the supervisor told so by a frame of kind progress.
+async function waitAhead() {
+  process.argv.splice(1);
+  if (!find("esbuild") && !require("module").stripTypeScriptTypes) find("typescript");
+  const folder = fs.mkdtempSync("/tmp/tool-");
+  const file = path.join(folder, "tool.mjs"); // the loader of modules takes longer to load than a call takes
+  fs.writeFileSync(file, "export {};");
+  await import(pathToFileURL(file));
+  fs.rmSync(folder, { recursive: true });
+  const head = Buffer.alloc(12);
+  head.writeUInt32BE(0x01030000, 0);
+  writeAll(fd, concat([nonce, head]));
+}
 
 const notes = [];
 function note(text) {
@@ -119,7 +142,6 @@ function refuse(message) {
   return Object.assign(new Error(message), { name: "Unsupported", pinfold: true });
 }
 
-const here = createRequire(path.join(process.cwd(), "tool.js"));
 function find(name) {
   for (const place of [name, `/usr/share/nodejs/${name}`, `/usr/lib/node_modules/${name}`, `/usr/local/lib/node_modules/${name}`]) {
     try {
@@ -218,4 +240,9 @@ function end(send) {
     exit.call(process, 0);
   }
 }
-call().then((value) => end(() => finish(true, encode(value))), (error) => end(() => fail(error)));
+function answer() {
+  take();
+  call().then((value) => end(() => finish(true, encode(value))), (error) => end(() => fail(error)));
+}
+if (process.argv[1] === "ahead") waitAhead().then(answer);
+else answer();

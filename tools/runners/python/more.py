@@ -2,9 +2,9 @@
 import sys
 
 # what tools import most, and what takes long: loaded ahead in processes that wait for a call
-PRELOADED = ("asyncio", "base64", "collections", "copy", "csv", "dataclasses", "datetime", "decimal", "enum", "functools", "hashlib",
-             "inspect", "io", "itertools", "json", "linecache", "math", "pathlib", "random", "re", "string", "tempfile", "textwrap",
-             "threading", "time", "traceback", "typing", "urllib.parse", "uuid")
+PRELOADED = ("asyncio", "base64", "collections", "copy", "csv", "dataclasses", "datetime", "decimal", "enum", "fcntl", "functools",
+             "hashlib", "inspect", "io", "itertools", "json", "linecache", "math", "pathlib", "re", "string", "textwrap", "threading",
+             "time", "traceback", "typing", "urllib.parse", "uuid")
 
 
 def preload():

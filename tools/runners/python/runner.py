@@ -144,14 +144,19 @@ def crc32c(data, tool):
 
 
 def crc_step(crc, data):
-    table = []
+    table = _loaded.get("table") or make_table()
+    for byte in data:
+        crc = table[(crc ^ byte) & 255] ^ crc >> 8
+    return crc
+
+
+def make_table():
+    table = _loaded["table"] = []
     for n in range(256):
         for _ in range(8):
             n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
         table.append(n)
-    for byte in data:
-        crc = table[(crc ^ byte) & 255] ^ crc >> 8
-    return crc
+    return table
 
 
 def find_function(tree, name):
@@ -262,10 +267,16 @@ def read_input():
     return packet
 
 
+def load_ahead():
+    load_more()["preload"]()
+    make_table()
+    find_function(compile("def f(): pass", "<pinfold>", "exec", 0x400, True), "f")  # makes the types of syntax trees
+
+
 def wait_ahead(more, nonce, fd):
     """Started before there is a call: all is loaded, and the supervisor told so."""
     use_more(more)
-    load_more()["preload"]()
+    load_ahead()
     _os_write(fd, nonce + b"\1\3" + bytes(10))  # a frame of kind progress, without a payload
 
 

@@ -10,8 +10,8 @@ _path0 = sys.path.pop(0) if sys.path and sys.path[0] == "" else None
 import ctypes
 import gc
 import os
+import _signal as signal  # what signal(7) is made of, without enumerations of all signals at each call
 import select
-import signal
 import socket
 import struct
 
@@ -25,11 +25,18 @@ def set_dumpable(value):
         raise OSError(ctypes.get_errno(), "PR_SET_DUMPABLE")
 
 
+_at_fork = []  # what modules want to do in forks
+
+
 def preload():
     scope = {"__name__": "pinfold_runner", "_path0": _path0}
     exec(compile(_runner, "<pinfold>", "exec"), scope)
     scope["use_more"](_more)
-    scope["load_more"]()["preload"]()
+    # Locks of threads that aren't there needn't be made anew, and doing it takes a fork as long as its call. Only random
+    # would have something to do (and isn't loaded). A call's own forks do what they should: see become_call().
+    register, os.register_at_fork = os.register_at_fork, lambda **functions: _at_fork.append(functions)
+    scope["load_ahead"]()
+    os.register_at_fork = register
     return scope["main"]
 
 
@@ -39,6 +46,8 @@ def become_call(main, control, waking, nonce, fds):
     for entrance in fds[4:]:
         os.write(entrance, b"0")
         os.close(entrance)
+    for functions in _at_fork:
+        os.register_at_fork(**functions)
     os.setsid()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -50,8 +59,8 @@ def become_call(main, control, waking, nonce, fds):
     os.close(out)
     os.close(err)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    with open(request, "rb") as file:
-        packet = file.read()
+    packet = b"".join(iter(lambda: os.read(request, 1 << 20), b""))
+    os.close(request)
     set_dumpable(1)
     main(nonce, frame, packet)
 
@@ -86,7 +95,7 @@ def serve():
     main = preload()
     control = socket.socket(fileno=CONTROL)
     waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    signal.pthread_sigmask(signal.SIG_BLOCK, set(range(1, signal.NSIG)) - {signal.SIGCHLD})
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - {signal.SIGCHLD})
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(waking[1], warn_on_full_buffer=False)
     poll = select.poll()
