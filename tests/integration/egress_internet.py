@@ -1,6 +1,6 @@
 """A small internet for the egress tests: servers at addresses of their own, and a recorder of all that reaches them.
 
-Runs in a network namespace of its own: egress_internet.py CERTIFICATE KEY. Prints "ready", then reads commands from
+Runs in a network namespace of its own: egress_internet.py CERTIFICATE KEY [PORT...]; it leaves these ports to others. Prints "ready", then reads commands from
 stdin, one JSON line each, and answers each with one line: {"zone": {...}} replaces the names, {"seen": true} gives what
 was recorded since the last time.
 """
@@ -185,8 +185,10 @@ def main():
     context.load_cert_chain(sys.argv[1], sys.argv[2])
     start(recorder)
     start(resolver, "192.0.2.53")
-    start(serve, listener(80), http)
-    start(serve, listener(443), tls(context))
+    if "80" not in sys.argv[3:]:
+        start(serve, listener(80), http)
+    if "443" not in sys.argv[3:]:
+        start(serve, listener(443), tls(context))
     start(serve, listener(7000), echo)
     start(serve, listener(7001), slow)
     start(serve, listener(7002), greet)

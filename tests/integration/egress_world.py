@@ -42,14 +42,15 @@ def ip(*arguments):
 class Internet:
     """Two namespaces: `host`, in which pinfold runs, and `net` with the servers."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *left):
+        """`left`: ports that other servers will have."""
         number = next(NUMBERS)  # each test file makes one of its own
         self.host, self.net = f"pinhost{os.getpid()}-{number}", f"pinnet{os.getpid()}-{number}"
         self.certificate = folder / "ca.pem"
-        key = folder / "key.pem"
+        key = self.key = folder / "key.pem"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                         "-keyout", key, "-out", self.certificate, "-days", "2", "-subj", "/CN=api.example.com", "-addext",
-                        "subjectAltName=DNS:api.example.com,DNS:www.example.com,DNS:*.files.example.org"],
+                        "subjectAltName=DNS:api.example.com,DNS:www.example.com,DNS:git.example.com,DNS:*.files.example.org"],
                        check=True, capture_output=True)
         os.chmod(self.certificate, 0o644)
         self.resolv = folder / "resolv.conf"
@@ -57,7 +58,7 @@ class Internet:
         os.chmod(self.resolv, 0o644)
         self.make()
         self.process = subprocess.Popen(["nsenter", f"--net=/run/netns/{self.net}", PYTHON, HERE / "egress_internet.py",
-                                         self.certificate, key], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                                         self.certificate, key, *left], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
 
     def make(self):
