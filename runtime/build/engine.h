@@ -51,6 +51,9 @@ bool pin_engine_needs_helper(const struct pin_plan *plan, const struct pin_engin
 pid_t pin_engine_clone(const struct pin_plan *plan, const struct pin_engine_build *engine, uint64_t flags,
                        int cgroup, int *pidfd, struct pin_error *err);
 
+/* The mount namespace last: the root is made in ours, and entered in theirs. */
+bool pin_engine_join_mounts(const struct pin_plan *plan, struct pin_error *err);
+
 bool pin_engine_set_system(const struct pin_plan *plan, struct pin_error *err);
 bool pin_engine_open_terminal(const struct pin_plan *plan, int console, struct pin_error *err);
 bool pin_engine_set_scheduling(const struct pin_plan *plan, struct pin_error *err);

@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "runtime/build/engine.h"
+#include "runtime/plan/plan_parts.h"
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80
@@ -53,7 +54,7 @@ void pin_engine_groups_close(struct pin_engine_groups *groups) {
 bool pin_engine_needs_helper(const struct pin_plan *plan, const struct pin_engine_build *engine) {
     bool needed = engine->container >= 0 || plan->engine.time_offsets != NULL;
     for (int ns = 0; ns < PIN_NS_COUNT; ns++)
-        needed |= plan->engine.join[ns] != NULL;
+        needed |= plan->engine.join[ns] != NULL && ns != PIN_NS_MOUNT;
     return needed;
 }
 
@@ -77,25 +78,33 @@ static bool is_hosts(int fd, enum pin_namespace ns) {
 }
 
 /* The user namespace last where it is joined by path: the others may belong to the caller's. */
+static bool refuse_path(const struct pin_plan *plan, enum pin_namespace ns, struct pin_error *err) {
+    const char *path = plan->engine.join[ns];
+    (void)pin_fail(err, PIN_ERROR_REFUSED, "'%s' is the host's own %s namespace", path,
+                   pin_namespace_name(ns));
+    (void)pin_hint(err, "the policy's /engine/shares doesn't have it");
+    return pin_point(err, "config.json /linux/namespaces");
+}
+
+/* Each is opened before any is joined: a path is one of ours. A file of another kind of namespace is refused
+ * by the kernel. */
 static bool join_paths(const struct pin_plan *plan, struct pin_error *err) {
     static const enum pin_namespace order[] = {PIN_NS_NETWORK, PIN_NS_IPC,  PIN_NS_UTS, PIN_NS_PID,
                                                PIN_NS_CGROUP,  PIN_NS_TIME, PIN_NS_USER};
-    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+    enum { COUNT = sizeof(order) / sizeof(order[0]) };
+    int fds[COUNT]; /* closed by the end of the helper, or by that of the steps */
+    for (size_t i = 0; i < COUNT; i++) {
         const char *path = plan->engine.join[order[i]];
-        if (path == NULL)
-            continue;
-        PIN_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd >= 0 && (plan->engine.foreign & 1u << order[i]) != 0 && is_hosts(fd, order[i])) {
-            (void)pin_fail(err, PIN_ERROR_REFUSED, "'%s' is the host's own %s namespace", path,
-                           pin_namespace_name(order[i]));
-            (void)pin_hint(err, "the policy's /engine/shares doesn't have it");
-            return pin_point(err, "config.json /linux/namespaces");
-        }
-        if (fd < 0 || setns(fd, 0) != 0) {
-            (void)pin_fail_errno(err, "join the %s namespace '%s'", pin_namespace_name(order[i]), path);
-            return pin_point(err, "%s", path);
-        }
+        fds[i] = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+        if (path != NULL && fds[i] < 0)
+            return pin_fail_errno(err, "join the %s namespace '%s'", pin_namespace_name(order[i]), path);
+        if (path != NULL && (plan->engine.foreign & 1u << order[i]) != 0 && is_hosts(fds[i], order[i]))
+            return refuse_path(plan, order[i], err);
     }
+    for (size_t i = 0; i < COUNT; i++)
+        if (fds[i] >= 0 && setns(fds[i], (int)pin_plan_clone_flags[order[i]]) != 0)
+            return pin_fail_errno(err, "join the %s namespace '%s'", pin_namespace_name(order[i]),
+                                  plan->engine.join[order[i]]);
     return true;
 }
 
@@ -117,6 +126,15 @@ struct told { /* by the helper, in memory that we share */
     pid_t pid;
     struct pin_error err;
 };
+
+bool pin_engine_join_mounts(const struct pin_plan *plan, struct pin_error *err) {
+    const char *path = plan->engine.join[PIN_NS_MOUNT];
+    if (path == NULL)
+        return true;
+    PIN_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return (fd >= 0 && setns(fd, CLONE_NEWNS) == 0) ||
+           pin_fail_errno(err, "join the mount namespace '%s'", path);
+}
 
 pid_t pin_engine_clone(const struct pin_plan *plan, const struct pin_engine_build *engine, uint64_t flags,
                        int cgroup, int *pidfd, struct pin_error *err) {

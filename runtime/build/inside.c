@@ -105,7 +105,8 @@ static bool prepare_egress(struct state *state, struct pin_error *err) {
 }
 
 static bool enter_root(struct state *state, struct pin_error *err) {
-    return pin_mounts_enter(state->inside->plan, &state->mounts, err);
+    return pin_engine_join_mounts(state->inside->plan, err) &&
+           pin_mounts_enter(state->inside->plan, &state->mounts, err);
 }
 
 /* made only once we are in it, so that its root is the sandbox's own group: cgroup_namespaces(7) */

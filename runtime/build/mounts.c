@@ -179,6 +179,28 @@ static bool make_link(const struct pin_op *op, int root, struct pin_error *err) 
     return true;
 }
 
+/* A bind that mounts of the host reach was made before the rest, where they are. Programs take the order of
+ * /proc/self/mountinfo, which is that of making, for the order of the mounts: so it is made once more, by a
+ * copy of what hangs there. */
+static bool attach_anew(int tree, int target, struct pin_error *err) {
+    const struct mount_attr bindable = {.propagation = MS_PRIVATE},
+                            unbindable = {.propagation = MS_UNBINDABLE};
+    const unsigned all = AT_EMPTY_PATH | AT_RECURSIVE;
+    int copy = open_tree(tree, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | all);
+    bool is_unbindable = copy < 0 && errno == EINVAL;
+    if (is_unbindable &&
+        mount_setattr(tree, "", all, (struct mount_attr *)(uintptr_t)&bindable, sizeof(bindable)) == 0)
+        copy = open_tree(tree, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | all);
+    PIN_CLOSE int again = copy;
+    char path[32];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", tree);
+    if (again < 0 || umount2(path, MNT_DETACH) != 0 ||
+        (is_unbindable &&
+         mount_setattr(again, "", all, (struct mount_attr *)(uintptr_t)&unbindable, sizeof(unbindable)) != 0))
+        return pin_fail_errno(err, "make a mount in its turn");
+    return pin_mounts_attach(again, target, err);
+}
+
 static bool bind_source(const struct pin_op *op, struct pin_host_source *source, int root,
                         struct pin_error *err) {
     if (source->missing)
@@ -187,7 +209,11 @@ static bool bind_source(const struct pin_op *op, struct pin_host_source *source,
     if (target < 0)
         return false;
     PIN_CLOSE int tree = pin_source_tree(op, source, err);
-    return tree >= 0 && pin_mounts_attach(tree, target, err);
+    if (tree < 0)
+        return false;
+    if (!pin_mounts_attach(tree, target, err))
+        return false;
+    return !op->in_turn || op->late || attach_anew(tree, target, err);
 }
 
 /* No user namespace can be made in a namespace whose limit is 0: user_namespaces(7), "/proc/sys/user". The
@@ -385,6 +411,8 @@ static bool apply_op(const struct pin_plan *plan, size_t index, struct pin_host_
 
 static bool make_root(const struct pin_plan *plan, struct pin_host_sources *sources,
                       struct pin_mounts *mounts, struct pin_error *err) {
+    if (plan->engine.root_apart)
+        return (mounts->root = pin_source_tree(&plan->root_bind, &sources->root, err)) >= 0;
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
         return pin_fail_errno(err, "make the mounts private");
     PIN_CLOSE int over = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -421,6 +449,8 @@ bool pin_mounts_enter(const struct pin_plan *plan, const struct pin_mounts *moun
     /* pivot_root(2) "pivot_root(".", ".")": the old root ends up over the new one, and is taken off */
     if (fchdir(mounts->root) != 0)
         return pin_fail_errno(err, "enter the root");
+    if (plan->engine.root_apart) /* a tree of its own, which hangs nowhere: ".." of its top is itself */
+        return (chroot(".") == 0 && chdir("/") == 0) || pin_fail_errno(err, "change the root");
     if (plan->engine.no_pivot) /* on a root that is a ramfs: it lies below ours, and nothing leads there */
         return (chroot(".") == 0 && chdir("/") == 0) || pin_fail_errno(err, "change the root");
     if (syscall(SYS_pivot_root, ".", ".") != 0)

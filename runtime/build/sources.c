@@ -162,7 +162,7 @@ static bool open_source(const struct pin_plan *plan, const struct pin_op *op, ui
     }
     if (op->kind == PIN_OP_OVERLAY && !source->directory)
         return pin_fail(err, PIN_ERROR_INVALID, "'%s' is not a directory", op->source);
-    if (!plan->privileged)
+    if (!plan->privileged || op->late)
         return true;
     PIN_CLOSE int idmap = -1;
     if (op->idmap != PIN_IDMAP_NONE && (idmap = open_idmap(plan, op, source, range, err)) < 0)
@@ -216,5 +216,5 @@ int pin_source_tree(const struct pin_op *op, struct pin_host_source *source, str
         return -1;
     }
     /* In a user namespace what is mounted below is locked to its mount: without it, a bind is EINVAL. */
-    return pin_source_clone(op, path, true, -1, err);
+    return pin_source_clone(op, path, !op->late || op->recursive, -1, err);
 }

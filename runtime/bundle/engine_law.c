@@ -153,6 +153,12 @@ static void check_maps(const struct law *law) {
                                "gives the container the host's id %u", rows[row].maps[i].outside);
 }
 
+static void check_mount_namespace(const struct law *law) {
+    const struct pin_bundle_namespace *mounts = &law->bundle->namespaces[PIN_NS_MOUNT];
+    if (!mounts->present || mounts->path != NULL)
+        REFUSE(law, "/linux/namespaces", "add {\"type\": \"mount\"}", "is in others' mount namespace");
+}
+
 static void check_process(const struct law *law) {
     const struct pin_bundle *bundle = law->bundle;
     if (bundle->process.has_oom_score_adj && bundle->process.oom_score_adj < LEAST_OOM_SCORE)
@@ -359,6 +365,7 @@ bool pin_bundle_admit_engine(struct pin_bundle *bundle, const struct pin_policy 
     state_all(&law);
     pin_bundle_check_engine_wall(bundle, ceiling->privileged, found);
     check_extensions(&law);
+    check_mount_namespace(&law);
     check_maps(&law);
     check_process(&law);
     check_mounts(&law);

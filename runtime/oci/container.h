@@ -33,7 +33,8 @@ struct pin_container {
     int dir;  /* ROOT/ID; -1: none */
     int lock; /* of ROOT/ID/lock; -1: not taken */
     const char *id, *bundle, *rootfs, *oci_version, *created, *owner;
-    const char *cgroup; /* below the bases of the hierarchies; NULL: none */
+    const char
+        *cgroup; /* below the bases of the hierarchies; systemd's, from "/", at their tops; NULL: none */
     const char *boot;
     pid_t pid;           /* 0: there is none yet */
     uint64_t start_time; /* in clock ticks since boot, as /proc/PID/stat has it */

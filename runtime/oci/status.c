@@ -91,7 +91,11 @@ struct pin_cgroup *pin_container_cgroup(const struct pin_container *container,
     struct pin_error found = {0};
     if (container->cgroup == NULL)
         return NULL;
-    struct pin_cgroup *group = pin_cgroup_open_at(cgroups, container->cgroup, &found);
+    struct pin_cgroup_facts facts = *cgroups;
+    bool top = container->cgroup[0] == '/';
+    if (top)
+        pin_cgroup_facts_at_top(&facts);
+    struct pin_cgroup *group = pin_cgroup_open_at(&facts, container->cgroup + top, &found);
     if (group == NULL && found.kind != PIN_ERROR_NOT_FOUND)
         *err = found;
     return group;

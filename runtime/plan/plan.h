@@ -56,7 +56,9 @@ struct pin_op {
     bool no_symlinks; /* the target must be reached without any symbolic link */
     bool real_source; /* the source must be reached without any symbolic link: somebody else named it */
     bool optional;    /* BIND: a source that isn't there is no error */
-    bool of_engine;   /* BIND: its options count as engines mean them, and a source may be a symbolic link */
+    bool in_turn; /* BIND: no user namespace locks it: its mount can be made where it stands in the list */
+    bool late;    /* BIND: of these, one that no mount of the host reaches: it is made then and not before */
+    bool of_engine; /* BIND: its options count as engines mean them, and a source may be a symbolic link */
     uint64_t attributes;           /* MOUNT_ATTR_* to set */
     uint64_t cleared;              /* MOUNT_ATTR_* to take away, of a bind that an engine asks for */
     uint64_t below, below_cleared; /* the same for the mounts below, where an engine asks; RDONLY: below a
@@ -90,6 +92,8 @@ struct pin_plan_engine {
     const char *join[PIN_NS_COUNT]; /* namespaces to join, by path; NULL: none */
     unsigned root_propagation;      /* MS_*: of the new root; 0: private */
     uint32_t foreign; /* set of 1u << enum pin_namespace: joined by path, and never the host's */
+    bool
+        root_apart; /* the mount namespace is others': the new root is in none, and ends with the container */
     bool no_pivot;
     bool cgroup_mounts;       /* the cgroups are entered before the mounts are made */
     struct pin_pair *sysctls; /* path below /proc/sys, value */
@@ -102,7 +106,10 @@ struct pin_plan_engine {
     uint64_t scheduler_flags;
     const char *time_offsets;       /* lines for /proc/PID/timens_offsets; NULL: none */
     const char *label_file, *label; /* what the security module's attribute of the next execution becomes */
-    char **argv, **envp;            /* envp has room for one more variable before its end */
+    const char **unheeded;          /* what has no effect on this host: for the caller to tell */
+    size_t unheeded_count;
+    const char *mount_label; /* of new file systems; NULL: none */
+    char **argv, **envp;     /* envp has room for one more variable before its end */
     size_t env_count;
     bool terminal;
     unsigned kept_descriptors; /* from 3 on */

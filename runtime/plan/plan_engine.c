@@ -25,9 +25,10 @@ static void plan_namespaces(struct pin_plan *plan, struct pin_findings *found) {
         else
             plan->engine.join[ns] = bundle->namespaces[ns].path;
     }
-    if (!has_own(bundle, PIN_NS_MOUNT))
-        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/linux/namespaces", "add one without a path",
-                       "a container needs a new mount namespace of its own");
+    plan->engine.root_apart = !has_own(bundle, PIN_NS_MOUNT);
+    if (plan->engine.root_apart && bundle->rootfs_propagation != NULL)
+        (void)pin_find(found, PIN_ERROR_INVALID, "/linux/rootfsPropagation", "leave it out",
+                       "a mount namespace of others keeps its own propagation");
 }
 
 static bool maps_zero(const struct pin_id_map *maps, size_t count) {
@@ -233,6 +234,22 @@ static void plan_scheduling(struct pin_plan *plan, struct pin_findings *found) {
     }
 }
 
+void pin_plan_unheeded(struct pin_plan *plan, const char *pointer, const char *why) {
+    *(const char **)pin_arena_grow(&plan->arena, &plan->engine.unheeded, &plan->engine.unheeded_count,
+                                   sizeof(const char *)) =
+        pin_arena_printf(&plan->arena, "%s (%s)", why, pointer);
+}
+
+static void plan_mount_label(struct pin_plan *plan, const struct pin_engine_request *request) {
+    const char *label = plan->bundle->mount_label;
+    if (label == NULL || label[0] == '\0')
+        return;
+    if (request->selinux)
+        plan->engine.mount_label = label;
+    else
+        pin_plan_unheeded(plan, "/linux/mountLabel", "selinux is disabled or not supported: no label is set");
+}
+
 static void plan_label(struct pin_plan *plan, const struct pin_engine_request *request,
                        struct pin_findings *found) {
     const char *apparmor = plan->bundle->process.apparmor_profile,
@@ -251,9 +268,6 @@ static void plan_label(struct pin_plan *plan, const struct pin_engine_request *r
         (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/process/selinuxLabel", "leave it out",
                        "selinux label is specified in config, but selinux is disabled or not supported");
     }
-    if (plan->bundle->mount_label != NULL && plan->bundle->mount_label[0] != '\0')
-        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/linux/mountLabel", "leave it out",
-                       "a label for all mounts is not offered");
 }
 
 static void plan_listener(const struct pin_plan *plan, struct pin_findings *found) {
@@ -353,6 +367,7 @@ static void plan_container(struct pin_plan *plan, const struct pin_host *host,
     plan_namespaces(plan, found);
     plan_maps(plan, host, found);
     plan_root(plan, found);
+    plan_mount_label(plan, request);
     pin_plan_mounts(plan, found);
     plan_sysctls(plan, found);
     plan_time(plan, found);

@@ -1,7 +1,9 @@
 #include "runtime/plan/plan_mounts.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 
 #include <linux/mount.h>
 
@@ -142,6 +144,10 @@ static void finish_engine_bind(const struct pin_plan *plan, const struct pin_bun
     op->below = options->below;
     op->below_cleared = options->below_cleared;
     op->propagation = options->propagation != 0 ? options->propagation : plan->engine.root_propagation;
+    op->in_turn = (plan->clone_flags & CLONE_NEWUSER) == 0 && !plan->engine.root_apart &&
+                  plan->engine.join[PIN_NS_USER] == NULL;
+    op->late = op->in_turn && (op->propagation & (MS_SHARED | MS_SLAVE | MS_UNBINDABLE)) == 0 &&
+               !options->idmap && mount->uid_map_count + mount->gid_map_count == 0;
     bool mapped = mount->uid_map_count > 0 && mount->gid_map_count > 0;
     if (mapped) {
         op->idmap = PIN_IDMAP_MAPS;
@@ -159,7 +165,11 @@ static void add_bind(struct pin_plan *plan, const struct pin_bundle_mount *mount
                        "a bind's source isn't absolute");
         return;
     }
-    if (options->data_count > 0)
+    if (options->data_count > 0 && plan->engine.direct) /* the kernel passes them over for binds */
+        pin_plan_unheeded(
+            plan, pointer,
+            pin_arena_printf(&plan->arena, "a bind can't have the option '%s'", options->data[0]));
+    else if (options->data_count > 0)
         (void)pin_find(found, PIN_ERROR_UNSUPPORTED, pointer, "leave the option out",
                        "a bind can't have the option '%s'", options->data[0]);
     struct pin_op *op = add(plan, PIN_OP_BIND, without_slash(mount->destination));
@@ -177,6 +187,9 @@ static void add_bind(struct pin_plan *plan, const struct pin_bundle_mount *mount
 
 static const char *const filesystems[] = {"proc", "tmpfs", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2"};
 
+/* Those that take a label of SELinux for all their files. */
+static const char *const labelled[] = {"tmpfs", "devpts", "mqueue"};
+
 /* Which file systems there are is the kernel's affair, and what is mounted where the policy's. */
 static void add_engine_filesystem(struct pin_plan *plan, const struct pin_bundle_mount *mount,
                                   const struct pin_mount_options *options) {
@@ -192,11 +205,15 @@ static void add_engine_filesystem(struct pin_plan *plan, const struct pin_bundle
     op->make_target = true;
     op->no_symlinks = strcmp(mount->type, "proc") == 0 || strcmp(mount->type, "sysfs") == 0;
     op->option_count = options->data_count + 1;
-    op->options = pin_arena_array(&plan->arena, op->option_count * 2, sizeof(*op->options));
+    op->options = pin_arena_array(&plan->arena, (op->option_count + 1) * 2, sizeof(*op->options));
     op->options[0] = "source";
     op->options[1] = mount->source != NULL ? mount->source : mount->type;
     if (options->data_count > 0)
         memcpy(op->options + 2, options->data, options->data_count * 2 * sizeof(*op->options));
+    if (plan->engine.mount_label != NULL && pin_name_find(labelled, PIN_COUNT(labelled), mount->type) >= 0) {
+        op->options[2 * op->option_count] = "context";
+        op->options[2 * op->option_count++ + 1] = plan->engine.mount_label;
+    }
 }
 
 static void add_filesystem(struct pin_plan *plan, const struct pin_bundle_mount *mount, const char *pointer,

@@ -6,6 +6,9 @@
 
 extern const uint64_t pin_plan_clone_flags[PIN_NS_COUNT]; /* CLONE_NEW* */
 
+/* Notes what an engine asks for and what has no effect, here or anywhere. */
+void pin_plan_unheeded(struct pin_plan *plan, const char *pointer, const char *why);
+
 void pin_plan_root(struct pin_plan *plan, struct pin_findings *found);
 void pin_plan_rlimits(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found);
 

@@ -303,7 +303,6 @@ REFUSED = [
     ({"linux__sysctl": {"kernel.panic": "1"}}, b"/linux/sysctl"),
     ({"process__apparmorProfile": "some-profile"}, b"apparmor"),
     ({"process__selinuxLabel": "a:b:c:d"}, b"selinux"),
-    ({"linux__mountLabel": "x"}, b"/linux/mountLabel"),
     ({"linux__rootfsPropagation": "sideways"}, b"/linux/rootfsPropagation"),
     ({"linux__personality": {"domain": "SOLARIS"}}, b"ersonality"),
     ({"process__cwd": "relative"}, b"cwd"),

@@ -24,6 +24,7 @@
 #include "tools/pinfold-oci/keeper.h"
 #include "tools/pinfold-oci/listener.h"
 #include "tools/pinfold-oci/log.h"
+#include "tools/pinfold-oci/scope.h"
 #include "tools/pinfold-oci/terminal.h"
 
 struct creation { /* what one `create` or `run` owns */
@@ -36,6 +37,7 @@ struct creation { /* what one `create` or `run` owns */
     char *state; /* shared with the container until it is started: for hooks; NULL: there are none */
     char *told;  /* shared as well: what its seccomp agent is told; NULL: it has none */
     struct pin_policy *policy; /* above the bundle; NULL: none */
+    struct pin_oci_scope scope;
     int start, console, terminal, listener;
 };
 
@@ -59,8 +61,10 @@ static bool share_state(struct creation *creation, enum pin_status status, struc
 static bool run_hooks_outside(void *self, pid_t pid, struct pin_error *err) {
     struct creation *creation = self;
     if (!pin_container_set_process(&creation->container, pid, err) ||
-        !share_state(creation, PIN_STATUS_CREATING, err) ||
+        /* as other runtimes have it: for the old stage it is "created" already */
+        !share_state(creation, PIN_STATUS_CREATED, err) ||
         !pin_hooks_run(creation->bundle, PIN_HOOK_PRESTART, creation->state, err) ||
+        !share_state(creation, PIN_STATUS_CREATING, err) ||
         !pin_hooks_run(creation->bundle, PIN_HOOK_CREATE_RUNTIME, creation->state, err))
         return false;
     return share_state(creation, PIN_STATUS_CREATED, err);
@@ -75,11 +79,11 @@ static const char *choose_cgroup(struct creation *creation, struct pin_error *er
                    (options->cgroup_manager != NULL && strcmp(options->cgroup_manager, "systemd") == 0);
     if (options->cgroup_manager != NULL && strcmp(options->cgroup_manager, "disabled") == 0)
         return NULL;
-    if (systemd) {
-        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED,
-                       "the systemd cgroup manager is not offered, choose cgroupfs as the engine's manager");
-        return NULL;
-    }
+    if (systemd)
+        return pin_oci_scope_make(&creation->host.cgroups, asked, creation->container.id, &creation->scope,
+                                  err)
+                   ? creation->scope.path
+                   : NULL;
     if (asked == NULL || asked[strspn(asked, "/")] == '\0')
         return pin_arena_printf(&creation->container.arena, "pinfold-oci/%s", creation->container.id);
     return asked + strspn(asked, "/");
@@ -151,6 +155,8 @@ static bool read_bundle(struct creation *creation, const char *id, struct pin_fi
     pin_oci_fill_request(creation->options, &request);
     request.ceiling = creation->policy;
     creation->plan = pin_plan_make_for_engine(creation->bundle, &creation->host.host, &request, found);
+    for (size_t i = 0; creation->plan != NULL && i < creation->plan->engine.unheeded_count; i++)
+        pin_oci_warn(creation->options, creation->plan->engine.unheeded[i]);
     return creation->plan != NULL;
 }
 
@@ -223,8 +229,13 @@ static bool start_keeper(struct creation *creation, struct pin_error *err) {
 }
 
 static bool build(struct creation *creation, struct pin_error *err) {
+    const char *cgroup = creation->container.cgroup;
+    struct pin_cgroup_facts cgroups = creation->host.cgroups;
+    bool top = cgroup != NULL && cgroup[0] == '/';
+    if (top)
+        pin_cgroup_facts_at_top(&cgroups);
     struct pin_engine_build engine = {
-        .cgroup_path = creation->container.cgroup,
+        .cgroup_path = top ? cgroup + 1 : cgroup,
         .container = -1,
         .start = creation->start,
         .console = creation->console,
@@ -234,8 +245,10 @@ static bool build(struct creation *creation, struct pin_error *err) {
         .before_pivot = creation->state != NULL ? run_hooks_outside : NULL,
         .self = creation,
     };
-    struct pin_build_input input = {creation->plan, &creation->host.cgroups, NULL, &engine, false};
-    if (!pin_build(&input, &creation->sandbox, err))
+    struct pin_build_input input = {creation->plan, &cgroups, NULL, &engine, false};
+    bool built = pin_build(&input, &creation->sandbox, err);
+    pin_oci_scope_release(&creation->scope);
+    if (!built)
         return false;
     return pin_container_set_process(&creation->container, creation->sandbox.init, err) &&
            pin_container_write(&creation->container, err) && tell_agent(creation, err) &&
@@ -269,6 +282,7 @@ static void forget(struct creation *creation) {
     pin_oci_unshare(creation->state);
     pin_oci_unshare(creation->told);
     pin_policy_free(creation->policy);
+    pin_oci_scope_release(&creation->scope);
     pin_plan_free(creation->plan);
     pin_container_close(&creation->container);
     pin_bundle_free(creation->bundle);

@@ -22,15 +22,15 @@ static void print_time(char text[40]) {
     (void)strftime(text, 40, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
 }
 
-static char *format_line(const struct pin_oci_options *options, const char *message) {
+static char *format_line(const struct pin_oci_options *options, const char *level, const char *message) {
     char now[40], *line = NULL;
     print_time(now);
     if (options->log_format == NULL || strcmp(options->log_format, "json") != 0) {
-        if (asprintf(&line, "time=\"%s\" level=error msg=\"%s\"\n", now, message) < 0)
+        if (asprintf(&line, "time=\"%s\" level=%s msg=\"%s\"\n", now, level, message) < 0)
             return NULL;
         return line;
     }
-    json_t *json = json_pack("{s:s, s:s, s:s}", "level", "error", "msg", message, "time", now);
+    json_t *json = json_pack("{s:s, s:s, s:s}", "level", level, "msg", message, "time", now);
     PIN_FREE char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
     json_decref(json);
     if (text == NULL || asprintf(&line, "%s\n", text) < 0)
@@ -38,8 +38,8 @@ static char *format_line(const struct pin_oci_options *options, const char *mess
     return line;
 }
 
-static void print(const struct pin_oci_options *options, const char *message) {
-    PIN_FREE char *line = format_line(options, message);
+static void print(const struct pin_oci_options *options, const char *level, const char *message) {
+    PIN_FREE char *line = format_line(options, level, message);
     struct pin_error ignored = {0}; /* there is nobody left to tell */
     if (line == NULL)
         return;
@@ -48,7 +48,8 @@ static void print(const struct pin_oci_options *options, const char *message) {
         if (log >= 0)
             (void)pin_write_all(log, line, strlen(line), &ignored);
         pin_error_clear(&ignored);
-        (void)fprintf(stderr, "%s\n", message);
+        if (strcmp(level, "error") == 0)
+            (void)fprintf(stderr, "%s\n", message);
         return;
     }
     (void)pin_write_all(STDERR_FILENO, line, strlen(line), &ignored);
@@ -75,7 +76,7 @@ static void put(char *message, const struct pin_error *err) {
 int pin_oci_fail(const struct pin_oci_options *options, const struct pin_error *err) {
     char message[MESSAGE_MOST] = "";
     put(message, err);
-    print(options, message);
+    print(options, "error", message);
     return 1;
 }
 
@@ -83,6 +84,11 @@ int pin_oci_fail_findings(const struct pin_oci_options *options, const struct pi
     char message[MESSAGE_MOST] = "";
     for (size_t i = 0; i < found->count; i++)
         put(message, &found->list[i]);
-    print(options, message);
+    print(options, "error", message);
     return 1;
+}
+
+void pin_oci_warn(const struct pin_oci_options *options, const char *text) {
+    char message[MESSAGE_MOST];
+    print(options, "warning", pin_escape(message, sizeof(message), text, strlen(text)));
 }

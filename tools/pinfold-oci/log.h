@@ -8,3 +8,6 @@
 /* Prints the error; the exit code of a failed command. */
 int pin_oci_fail(const struct pin_oci_options *options, const struct pin_error *err);
 int pin_oci_fail_findings(const struct pin_oci_options *options, const struct pin_findings *found);
+
+/* A warning: what was asked for and has no effect. */
+void pin_oci_warn(const struct pin_oci_options *options, const char *text);

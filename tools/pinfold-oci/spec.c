@@ -239,8 +239,8 @@ int pin_oci_features(const struct pin_oci_options *options, char **arguments, si
         "s:{s:{s:b}}}}",
         "ociVersionMin", "1.0.0", "ociVersionMax", "1.2.0", "hooks", strings(hooks, PIN_COUNT(hooks)),
         "mountOptions", strings(mounts, PIN_COUNT(mounts)), "linux", "namespaces",
-        strings(namespaces, PIN_COUNT(namespaces)), "cgroup", "v1", 1, "v2", 1, "systemd", 0, "systemdUser",
-        0, "seccomp", "enabled", 1, "actions", strings(actions, PIN_COUNT(actions)), "operators",
+        strings(namespaces, PIN_COUNT(namespaces)), "cgroup", "v1", 1, "v2", 1, "systemd", 1, "systemdUser",
+        1, "seccomp", "enabled", 1, "actions", strings(actions, PIN_COUNT(actions)), "operators",
         strings(operators, PIN_COUNT(operators)), "apparmor", "enabled", 1, "selinux", "enabled", 1,
         "mountExtensions", "idmap", "enabled", 1);
     json_t *annotations =

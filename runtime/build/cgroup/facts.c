@@ -343,3 +343,11 @@ uint32_t pin_cgroup_facts_lack(const struct pin_cgroup_facts *facts, const char 
                                        : "have the missing cgroup controllers enabled and delegated";
     return lack;
 }
+
+void pin_cgroup_facts_at_top(struct pin_cgroup_facts *facts) {
+    if (facts->unified < 0)
+        return;
+    struct pin_cgroup_hierarchy *unified = &facts->hierarchies[facts->unified];
+    memcpy(unified->base, unified->mount, sizeof(unified->base));
+    unified->usable = true;
+}

@@ -77,6 +77,9 @@ void pin_cgroup_facts_parse(const char *mountinfo, const char *cgroup, bool priv
  */
 void pin_cgroup_facts_unified(struct pin_cgroup_facts *facts, const char *controllers);
 
+/* The same facts with groups at the top of version 2, whoever we are: for a path that systemd has chosen. */
+void pin_cgroup_facts_at_top(struct pin_cgroup_facts *facts);
+
 /* The facts of this process and host. False only when procfs can't be read. */
 bool pin_cgroup_facts_get(const char *group, struct pin_cgroup_facts *facts, struct pin_error *err);
 

@@ -1,7 +1,9 @@
 /* pinfold-scope PID: has systemd's user manager move a process into a scope of its own, with its cgroup
  * delegated to the user. A program by itself, so that `pinfold run` doesn't load libsystemd; it is run only
- * where the user's cgroup isn't delegated yet. Exits 0 when the process has been moved; otherwise says why in
- * one line, and exits 1.
+ * where the user's cgroup isn't delegated yet.
+ * pinfold-scope PID UNIT SLICE: the same for an engine's container, as a unit that the engine names; root
+ * asks the system's manager. Exits 0 when the process has been moved; otherwise says why in one line, and
+ * exits 1.
  *
  * Source: org.freedesktop.systemd1(5), systemd.resource-control(5) "Delegate".
  */
@@ -20,7 +22,14 @@
 
 enum { PATIENCE_US = 10000000 };
 
+struct request {
+    uint32_t pid;
+    const char *unit, *slice; /* NULL: the manager's own */
+    const char *description;
+};
+
 struct job {
+    const char *unit;
     char path[256]; /* "" until the manager has named it */
     char ended[256], result[32];
 };
@@ -36,8 +45,7 @@ static int note_end(sd_bus_message *message, void *context, sd_bus_error *error)
     uint32_t id;
     const char *path, *unit, *result;
     (void)error;
-    if (sd_bus_message_read(message, "uoss", &id, &path, &unit, &result) < 0 ||
-        strncmp(unit, "pinfold-", 8) != 0)
+    if (sd_bus_message_read(message, "uoss", &id, &path, &unit, &result) < 0 || strcmp(unit, job->unit) != 0)
         return 0;
     if (job->path[0] != '\0' && strcmp(job->path, path) != 0)
         return 0;
@@ -46,13 +54,22 @@ static int note_end(sd_bus_message *message, void *context, sd_bus_error *error)
     return 0;
 }
 
-static int build_call(sd_bus *bus, uint32_t pid, const char *name, sd_bus_message **call) {
+static int build_call(sd_bus *bus, const struct request *request, sd_bus_message **call) {
     int error = sd_bus_message_new_method_call(bus, call, MANAGER, "StartTransientUnit");
-    if (error < 0)
-        return error;
-    return sd_bus_message_append(*call, "ssa(sv)a(sa(sv))", name, "fail", 4, "Description", "s",
-                                 "pinfold sandbox", "PIDs", "au", 1, pid, "Delegate", "b", 1, "CollectMode",
-                                 "s", "inactive-or-failed", 0);
+    if (error >= 0)
+        error = sd_bus_message_append(*call, "ss", request->unit, "fail");
+    if (error >= 0)
+        error = sd_bus_message_open_container(*call, 'a', "(sv)");
+    if (error >= 0)
+        error = sd_bus_message_append(*call, "(sv)(sv)(sv)(sv)", "Description", "s", request->description,
+                                      "PIDs", "au", 1, request->pid, "Delegate", "b", 1, "CollectMode", "s",
+                                      "inactive-or-failed");
+    if (error >= 0 && request->slice != NULL)
+        error = sd_bus_message_append(*call, "(sv)(sv)", "Slice", "s", request->slice, "DefaultDependencies",
+                                      "b", 0);
+    if (error >= 0)
+        error = sd_bus_message_close_container(*call);
+    return error < 0 ? error : sd_bus_message_append(*call, "a(sa(sv))", 0);
 }
 
 static uint64_t now_us(void) {
@@ -61,13 +78,10 @@ static uint64_t now_us(void) {
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-static int start_scope(sd_bus *bus, uint32_t pid, struct job *job, sd_bus_error *error) {
-    char name[64]; /* never that of an earlier process with this pid, whose sandbox may still be in its scope
-                    */
+static int start_scope(sd_bus *bus, const struct request *request, struct job *job, sd_bus_error *error) {
     sd_bus_message *call = NULL, *reply = NULL;
     const char *path = NULL;
-    (void)snprintf(name, sizeof(name), "pinfold-%u-%llx.scope", pid, (unsigned long long)now_us());
-    int result = build_call(bus, pid, name, &call);
+    int result = build_call(bus, request, &call);
     if (result >= 0)
         result = sd_bus_call(bus, call, PATIENCE_US, error, &reply);
     if (result >= 0)
@@ -91,15 +105,15 @@ static int wait_for_job(sd_bus *bus, const struct job *job) {
     return 0;
 }
 
-static int move_process(sd_bus *bus, uint32_t pid) {
-    struct job job = {0};
+static int move_process(sd_bus *bus, const struct request *request) {
+    struct job job = {.unit = request->unit};
     sd_bus_error error = SD_BUS_ERROR_NULL;
     int result = sd_bus_match_signal(bus, NULL, MANAGER, "JobRemoved", note_end, &job);
     if (result < 0)
         return fail("listen to systemd", result);
     result = sd_bus_call_method(bus, MANAGER, "Subscribe", NULL, NULL, NULL);
     if (result >= 0)
-        result = start_scope(bus, pid, &job, &error);
+        result = start_scope(bus, request, &job, &error);
     if (result >= 0)
         result = wait_for_job(bus, &job);
     if (result < 0) {
@@ -123,15 +137,21 @@ static void default_runtime_dir(void) {
 
 int main(int argc, char **argv) {
     uint64_t pid = 0;
-    if (argc != 2 || !pin_parse_u64(argv[1], &pid) || pid == 0 || pid > INT32_MAX) {
-        (void)fprintf(stderr, "usage: pinfold-scope PID\n");
+    if ((argc != 2 && argc != 4) || !pin_parse_u64(argv[1], &pid) || pid == 0 || pid > INT32_MAX) {
+        (void)fprintf(stderr, "usage: pinfold-scope PID [UNIT SLICE]\n");
         return 2;
     }
+    char name[64]; /* never that of an earlier process with this pid, whose sandbox may still be in its scope
+                    */
+    (void)snprintf(name, sizeof(name), "pinfold-%u-%llx.scope", (unsigned)pid, (unsigned long long)now_us());
+    struct request request = {.pid = (uint32_t)pid, .unit = name, .description = "pinfold sandbox"};
+    if (argc == 4)
+        request = (struct request){(uint32_t)pid, argv[2], argv[3], "container of pinfold-oci"};
     sd_bus *bus = NULL;
     (void)alarm(2 * PATIENCE_US / 1000000); /* whatever the bus does */
     default_runtime_dir();
-    int result = sd_bus_open_user(&bus);
-    int status = result < 0 ? fail("reach the user's systemd", result) : move_process(bus, (uint32_t)pid);
+    int result = argc == 4 && getuid() == 0 ? sd_bus_open_system(&bus) : sd_bus_open_user(&bus);
+    int status = result < 0 ? fail("reach systemd", result) : move_process(bus, &request);
     sd_bus_flush_close_unref(bus);
     return status;
 }

@@ -1,0 +1,21 @@
+/* scope.h: a container's cgroup from systemd, for engines whose cgroup manager it is.
+ *
+ * "slice:prefix:name" becomes the unit prefix-name.scope, whose cgroup systemd makes and hands over; the
+ * container lies one level below, where systemd's own settings of the unit don't reach. A process of ours
+ * holds the unit until the container is in it. Version 2 alone. Source: systemd's CGROUP_DELEGATION; runc and
+ * crun for the form of the path.
+ */
+#pragma once
+
+#include "tools/pinfold-oci/common.h"
+
+struct pin_oci_scope {
+    pid_t holder;               /* 0: none */
+    char folder[PATH_MAX];      /* of the holder, absolute */
+    char path[PIN_CGROUP_PATH]; /* of the container's group, from "/" */
+};
+
+bool pin_oci_scope_make(const struct pin_cgroup_facts *cgroups, const char *asked, const char *id,
+                        struct pin_oci_scope *scope, struct pin_error *err);
+/* The holder goes: a unit without a container ends by itself. */
+void pin_oci_scope_release(struct pin_oci_scope *scope);
