@@ -298,10 +298,10 @@ static void the_order_of_destinations_agrees_with_asking_for_each(void **state) 
 static void calls_with_arguments_are_compared_by_their_filters(void **state) {
     (void)state;
     struct pin_policy *tight =
-        body("\"syscalls\": {\"allow\": [{\"name\": \"memfd_create\", \"args\": [{\"index\": 1,"
+        body("\"syscalls\": {\"allow\": [{\"name\": \"mlock2\", \"args\": [{\"index\": 2,"
              " \"op\": \"eq\", \"value\": 0}]}]}");
     struct pin_policy *loose =
-        body("\"syscalls\": {\"allow\": [{\"name\": \"memfd_create\", \"args\": [{\"index\": 1,"
+        body("\"syscalls\": {\"allow\": [{\"name\": \"mlock2\", \"args\": [{\"index\": 2,"
              " \"op\": \"le\", \"value\": 7}]}]}");
     assert_true(at_most(tight, loose));
     assert_false(at_most(loose, tight));
