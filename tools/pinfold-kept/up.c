@@ -20,7 +20,10 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "policy/policy_read.h"
+#include "policy/policy_snapshot.h"
 #include "runtime/build/cgroup/leaf.h"
+#include "runtime/bundle/bundle_ceiling.h"
 #include "runtime/bundle/bundle_write.h"
 #include "runtime/egress/session.h"
 #include "runtime/kept/home.h"
@@ -277,6 +280,20 @@ static json_t *describe(struct up *up) {
                      (int)up->audit.lifecycle, "missing", missing, "labels", pin_set_up_labels(ext));
 }
 
+/* For the auditor: what is enforced here, whatever becomes of the files that say so. */
+static bool keep_policy(struct up *up, struct pin_error *err) {
+    const struct pin_front *front = &up->front;
+    struct pin_policy *asked = NULL;
+    if (front->effective == NULL)
+        asked = pin_bundle_as_policy(front->bundle, front->ceiling, NULL);
+    json_t *snapshot = pin_policy_snapshot(asked != NULL ? asked : front->effective);
+    bool ok = snapshot != NULL ? pin_home_write(up->home.folder, "policy.json", snapshot, err)
+                               : pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory for a copy of the policy");
+    json_decref(snapshot);
+    pin_policy_free(asked);
+    return ok;
+}
+
 static bool is_sealed(const struct pin_plan *plan, const char *target) {
     for (size_t i = 0; i < plan->op_count; i++)
         if ((plan->ops[i].kind == PIN_OP_SEAL || plan->ops[i].kind == PIN_OP_READ_ONLY) &&
@@ -467,7 +484,7 @@ static void supervise(struct up *up, const struct up_options *values) {
     struct pin_error err = {0};
     const char *why = "failed";
     bool ours = pin_home_make(up->front.state_dir, up->name, &up->home, &err);
-    bool built = ours && open_books(up, values, &err) &&
+    bool built = ours && keep_policy(up, &err) && open_books(up, values, &err) &&
                  pin_lease_take(up->front.state_dir, &up->front.cgroups, &up->slot, &err) &&
                  leave_caller(&err) && build(up, &err);
     bool ok = built && serve(up, values, &why, &err);

@@ -11,10 +11,13 @@
 #include "base/text.h"
 #include "policy/checks.h"
 #include "policy/policy_read.h"
+#include "policy/policy_snapshot.h"
 #include "policy/site.h"
 #include "runtime/bundle/bundle_ceiling.h"
 #include "runtime/bundle/bundle_read.h"
 #include "runtime/bundle/resolve.h"
+#include "runtime/kept/home.h"
+#include "runtime/state/state_dir.h"
 
 static bool apply_site(struct pin_policy *policy, const char *path, struct pin_findings *found) {
     size_t before = found->count + found->dropped;
@@ -51,11 +54,38 @@ static bool apply_bundle(struct pin_input *input, const char *directory, struct 
     return true;
 }
 
-bool pin_input_load(struct pin_input *input, const char *name, const struct pin_input_options *options,
-                    struct pin_findings *found) {
+/* The policy that a kept sandbox was made with; the site's word is in it already. */
+static struct pin_policy *load_sandbox(const char *name, struct pin_findings *found) {
+    struct pin_error err = {0};
+    PIN_CLOSE int state = pin_state_open(&err);
+    PIN_CLOSE int folder = state < 0 ? -1 : pin_home_open(state, name, &err);
+    json_t *snapshot = folder < 0 ? NULL : pin_home_read(folder, "policy.json", &err);
+    struct pin_policy *policy =
+        snapshot != NULL ? pin_policy_from_snapshot(snapshot, PIN_INPUT_SANDBOX, found) : NULL;
+    json_decref(snapshot);
+    if (policy == NULL && pin_is_set(&err))
+        pin_find_error(found, &err);
+    return policy;
+}
+
+static bool load_policy(struct pin_input *input, const char *name, const struct pin_input_options *options,
+                        struct pin_findings *found) {
+    if (pin_input_is_sandbox(name)) {
+        input->policy = load_sandbox(name + strlen(PIN_INPUT_SANDBOX), found);
+        return input->policy != NULL;
+    }
     const char *fallback = options->bundle != NULL ? "oci" : "tool";
     input->policy = pin_policy_load(name != NULL ? name : fallback, found);
-    return input->policy != NULL && apply_site(input->policy, options->site, found) &&
+    return input->policy != NULL && apply_site(input->policy, options->site, found);
+}
+
+bool pin_input_is_sandbox(const char *name) {
+    return name != NULL && strncmp(name, PIN_INPUT_SANDBOX, strlen(PIN_INPUT_SANDBOX)) == 0;
+}
+
+bool pin_input_load(struct pin_input *input, const char *name, const struct pin_input_options *options,
+                    struct pin_findings *found) {
+    return load_policy(input, name, options, found) &&
            (options->bundle == NULL || apply_bundle(input, options->bundle, found)) &&
            pin_reach_make(&input->reach, input->policy, pin_arch_native(), found);
 }

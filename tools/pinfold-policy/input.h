@@ -32,13 +32,17 @@ struct pin_input_options { /* the first member of each verb's values */
         PIN_INPUT_ROW("json", PIN_OPTION_FLAG, json, NULL, "print one JSON object")
 
 #define PIN_INPUT_EXITS                                                                                      \
-    "\nThe policy is a built-in or installed name, or a file; without one it is 'tool', or 'oci' for a\n"    \
-    "bundle. Exit code 2: wrong usage, or a policy that can't be read."
+    "\nThe policy is a built-in or installed name, a file, or 'sandbox:NAME' for what a kept sandbox was\n"  \
+    "made with; without one it is 'tool', or 'oci' for a bundle. Exit code 2: wrong usage, or a policy "     \
+    "that can't be read."
 
 struct pin_input { /* zeroed at first */
     struct pin_policy *policy;
     struct pin_reach reach;
 };
+
+#define PIN_INPUT_SANDBOX "sandbox:"         /* and the name of a kept sandbox */
+bool pin_input_is_sandbox(const char *name); /* NULL isn't one */
 
 /* Loads and resolves `name`; NULL is the default. False with findings. */
 bool pin_input_load(struct pin_input *input, const char *name, const struct pin_input_options *options,

@@ -51,7 +51,7 @@ static bool load_cases(struct pin_cases *cases, const char *path, struct pin_fin
 /* A path of the policy must hold from another folder too. */
 static const char *name_of(struct pin_arena *arena, const char *policy, const struct test_options *values) {
     char whole[PATH_MAX];
-    if (values->input.bundle != NULL || values->input.site != NULL)
+    if (values->input.bundle != NULL || values->input.site != NULL || pin_input_is_sandbox(policy))
         return NULL;
     if (access(policy, F_OK) == 0 && realpath(policy, whole) != NULL && strpbrk(policy, "/.") != NULL)
         return pin_arena_strdup(arena, whole);
@@ -65,7 +65,7 @@ static bool try_live(struct pin_cases *cases, const struct pin_input *input, con
     struct pin_error err = {0};
     const char *name = name_of(&cases->arena, policy, values);
     if (name == NULL)
-        (void)pin_fail(&err, PIN_ERROR_USAGE, "--live takes neither --bundle nor --site");
+        (void)pin_fail(&err, PIN_ERROR_USAGE, "--live takes neither --bundle nor --site nor a kept sandbox");
     else if (pin_live_try(cases, name, &input->reach, &notes, &count, &err)) {
         (void)fprintf(stderr, "%s# tried %zu, not tried %zu\n", notes.size > 0 ? notes.data : "", count.tried,
                       count.skipped);
