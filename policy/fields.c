@@ -109,11 +109,19 @@ static const struct pin_field_row environment_rows[] = {
 };
 static const struct pin_field_object environment = {environment_rows, PIN_COUNT(environment_rows)};
 
+static const struct pin_field_row labels_rows[] = {
+    STRINGS("secrets", LABELS_SECRETS, audit.labels_secrets, pin_check_label),
+    STRINGS("egress", LABELS_EGRESS, audit.labels_egress, pin_check_label),
+    STRINGS("privileged", LABELS_PRIVILEGED, audit.labels_privileged, pin_check_label),
+};
+static const struct pin_field_object require_labels_for = {labels_rows, PIN_COUNT(labels_rows)};
+
 static const struct pin_field_row audit_rows[] = {
     FIELD("record", STRINGS, RECORD, audit.record.items,
           .count_offset = offsetof(struct pin_policy, audit.record.count), .words = pin_record_words,
           .word_count = PIN_COUNT(pin_record_words)),
     STRINGS("require_labels", REQUIRE_LABELS, audit.require_labels, pin_check_label),
+    OBJECT("require_labels_for", require_labels_for),
 };
 static const struct pin_field_object audit = {audit_rows, PIN_COUNT(audit_rows)};
 
@@ -212,6 +220,9 @@ static const char *const pointers[] = {
     [PIN_FIELD_SECRETS] = "/secrets",
     [PIN_FIELD_RECORD] = "/audit/record",
     [PIN_FIELD_REQUIRE_LABELS] = "/audit/require_labels",
+    [PIN_FIELD_LABELS_SECRETS] = "/audit/require_labels_for/secrets",
+    [PIN_FIELD_LABELS_EGRESS] = "/audit/require_labels_for/egress",
+    [PIN_FIELD_LABELS_PRIVILEGED] = "/audit/require_labels_for/privileged",
     [PIN_FIELD_OPTIONAL] = "/optional",
 };
 _Static_assert(PIN_COUNT(pointers) == PIN_FIELD_COUNT, "every field has a pointer");

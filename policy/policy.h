@@ -216,6 +216,9 @@ enum pin_field {
     PIN_FIELD_ENGINE_HOOKS,
     PIN_FIELD_RECORD,
     PIN_FIELD_REQUIRE_LABELS,
+    PIN_FIELD_LABELS_SECRETS,
+    PIN_FIELD_LABELS_EGRESS,
+    PIN_FIELD_LABELS_PRIVILEGED,
     PIN_FIELD_OPTIONAL,
     PIN_FIELD_COUNT
 };
@@ -293,6 +296,7 @@ struct pin_policy {
     struct {
         struct pin_strings record;         /* "lifecycle", "egress", "syscalls" */
         struct pin_strings require_labels; /* keys */
+        struct pin_strings labels_secrets, labels_egress, labels_privileged; /* for runs that ask for these */
     } audit;
     uint32_t optional; /* set of 1u << enum pin_protection */
 };

@@ -130,5 +130,8 @@ struct pin_policy *pin_policy_copy(const struct pin_policy *policy) {
     copy_strings(&copy, &to->engine.hooks);
     copy_strings(&copy, &to->audit.record);
     copy_strings(&copy, &to->audit.require_labels);
+    copy_strings(&copy, &to->audit.labels_secrets);
+    copy_strings(&copy, &to->audit.labels_egress);
+    copy_strings(&copy, &to->audit.labels_privileged);
     return to;
 }

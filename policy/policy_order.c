@@ -169,7 +169,8 @@ static void compare_deny(struct compare *compare, const struct pin_field_row *ro
 
 static bool demands(const struct pin_field_row *row) {
     return row->field == PIN_FIELD_REFUSE || row->field == PIN_FIELD_RECORD ||
-           row->field == PIN_FIELD_REQUIRE_LABELS;
+           row->field == PIN_FIELD_REQUIRE_LABELS || row->field == PIN_FIELD_LABELS_SECRETS ||
+           row->field == PIN_FIELD_LABELS_EGRESS || row->field == PIN_FIELD_LABELS_PRIVILEGED;
 }
 
 static void compare_row(struct compare *compare, const struct pin_field_row *row) {

@@ -38,6 +38,7 @@ static struct pin_policy without_lists(const struct pin_policy *policy) {
     bare.syscalls.allow_count = bare.syscalls.deny_count = 0;
     bare.environment.pass.count = bare.environment.refuse.count = bare.environment.set_count = 0;
     bare.secrets.count = bare.audit.record.count = bare.audit.require_labels.count = 0;
+    bare.audit.labels_secrets.count = bare.audit.labels_egress.count = bare.audit.labels_privileged.count = 0;
     bare.capabilities = 0;
     return bare;
 }

@@ -15,20 +15,23 @@ struct list_row {
 };
 
 static const struct list_row rows[] = {
-    {PIN_FIELD_IMAGES,         false, "images %s"                      },
-    {PIN_FIELD_WRITE,          false, "writes below %s"                },
-    {PIN_FIELD_MOUNTS,         false, "the mount %s"                   },
-    {PIN_FIELD_EGRESS,         false, "connections to %s"              },
-    {PIN_FIELD_EGRESS_DENY,    true,  "what the deny rule %s kept away"},
-    {PIN_FIELD_PASS,           false, "the host's variable %s"         },
-    {PIN_FIELD_REFUSE,         true,  "variables that match %s"        },
-    {PIN_FIELD_SECRETS,        false, "the secret %s"                  },
-    {PIN_FIELD_ENGINE_ROOTS,   false, "roots of containers below %s"   },
-    {PIN_FIELD_ENGINE_READ,    false, "a container reads below %s"     },
-    {PIN_FIELD_ENGINE_WRITE,   false, "a container writes below %s"    },
-    {PIN_FIELD_ENGINE_HOOKS,   false, "the hook %s"                    },
-    {PIN_FIELD_RECORD,         true,  "runs that don't record %s"      },
-    {PIN_FIELD_REQUIRE_LABELS, true,  "runs without the label %s"      },
+    {PIN_FIELD_IMAGES,            false, "images %s"                                 },
+    {PIN_FIELD_WRITE,             false, "writes below %s"                           },
+    {PIN_FIELD_MOUNTS,            false, "the mount %s"                              },
+    {PIN_FIELD_EGRESS,            false, "connections to %s"                         },
+    {PIN_FIELD_EGRESS_DENY,       true,  "what the deny rule %s kept away"           },
+    {PIN_FIELD_PASS,              false, "the host's variable %s"                    },
+    {PIN_FIELD_REFUSE,            true,  "variables that match %s"                   },
+    {PIN_FIELD_SECRETS,           false, "the secret %s"                             },
+    {PIN_FIELD_ENGINE_ROOTS,      false, "roots of containers below %s"              },
+    {PIN_FIELD_ENGINE_READ,       false, "a container reads below %s"                },
+    {PIN_FIELD_ENGINE_WRITE,      false, "a container writes below %s"               },
+    {PIN_FIELD_ENGINE_HOOKS,      false, "the hook %s"                               },
+    {PIN_FIELD_RECORD,            true,  "runs that don't record %s"                 },
+    {PIN_FIELD_REQUIRE_LABELS,    true,  "runs without the label %s"                 },
+    {PIN_FIELD_LABELS_SECRETS,    true,  "secrets without the label %s"              },
+    {PIN_FIELD_LABELS_EGRESS,     true,  "egress without the label %s"               },
+    {PIN_FIELD_LABELS_PRIVILEGED, true,  "privileged containers without the label %s"},
 };
 
 static bool covered(const struct pin_list *by, pin_covers *covers, const void *item) {

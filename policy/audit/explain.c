@@ -1,4 +1,5 @@
 #include "policy/audit/explain.h"
+#include "policy/label_rules.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -343,6 +344,12 @@ static void say_environment(const struct writer *writer) {
             policy->network.egress_count > 0 ? ", which it can send to each destination above" : "");
 }
 
+static void say_label(void *context, const struct pin_string *label, const char *pointer, const char *cause) {
+    (void)pointer;
+    say(context, PIN_EXPLAIN_RECORD, PIN_EXPLAIN_LIMIT, &label->place, "%c%s must carry the label %s.", 'A',
+        cause != NULL ? cause + 1 : " run", label->text);
+}
+
 static void say_record(const struct writer *writer) {
     const struct pin_policy *policy = writer->policy;
     say(writer, PIN_EXPLAIN_RECORD, policy->tty ? PIN_EXPLAIN_CAN : PIN_EXPLAIN_CANNOT,
@@ -353,9 +360,7 @@ static void say_record(const struct writer *writer) {
     for (size_t i = 0; i < policy->audit.record.count; i++)
         say(writer, PIN_EXPLAIN_RECORD, PIN_EXPLAIN_LIMIT, &policy->audit.record.items[i].place,
             "The audit log records %s.", policy->audit.record.items[i].text);
-    for (size_t i = 0; i < policy->audit.require_labels.count; i++)
-        say(writer, PIN_EXPLAIN_RECORD, PIN_EXPLAIN_LIMIT, &policy->audit.require_labels.items[i].place,
-            "A run must carry the label %s.", policy->audit.require_labels.items[i].text);
+    pin_labels_needed(policy, ~0u, say_label, (void *)(uintptr_t)writer);
 }
 
 void pin_explain_make(struct pin_explain *explain, const struct pin_reach *reach) {

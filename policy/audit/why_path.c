@@ -50,6 +50,18 @@ static const char *folder_of(struct pin_arena *arena, const char *path) {
     return slash == path ? "/" : pin_arena_strndup(arena, path, (size_t)(slash - path));
 }
 
+/* The mount may stand there in its wider form already, below one that covers it: then it must move to the
+ * end. */
+static bool has_mount(const struct pin_policy *policy, const struct pin_mount_rule *mount) {
+    for (size_t i = 0; i < policy->filesystem.mount_count; i++) {
+        const struct pin_mount_rule *own = &policy->filesystem.mounts[i];
+        if (own->access == mount->access && strcmp(own->source, mount->source) == 0 &&
+            strcmp(own->target, mount->target) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void suggest_mount(const struct pin_why_context *context, const struct pin_path_fate *fate,
                           struct pin_answer *answer) {
     struct pin_arena *arena = context->arena;
@@ -58,9 +70,12 @@ static void suggest_mount(const struct pin_why_context *context, const struct pi
     wider.access = PIN_ACCESS_WRITE;
     if (!fate->landlock_writes)
         write = pin_arena_printf(arena, ",\"write\":{\"add\":[%s]}", quoted(arena, wider.target));
-    answer->edit = pin_arena_printf(arena, "{\"filesystem\":{\"mounts\":{\"remove\":[%s],\"add\":[%s]}%s}}",
-                                    pin_policy_item_text(arena, PIN_FIELD_MOUNTS, fate->mount),
-                                    pin_policy_item_text(arena, PIN_FIELD_MOUNTS, &wider), write);
+    const char *added = pin_policy_item_text(arena, PIN_FIELD_MOUNTS, &wider);
+    bool moves = has_mount(context->policy, &wider);
+    answer->edit =
+        pin_arena_printf(arena, "{\"filesystem\":{\"mounts\":{\"remove\":[%s%s%s],\"add\":[%s]}%s}}",
+                         pin_policy_item_text(arena, PIN_FIELD_MOUNTS, fate->mount), moves ? "," : "",
+                         moves ? added : "", added, write);
     if (fate->mount->access == PIN_ACCESS_WRITE)
         answer->edit = pin_arena_printf(arena, "{\"filesystem\":{\"write\":{\"add\":[%s]}}}",
                                         quoted(arena, fate->mount->target));

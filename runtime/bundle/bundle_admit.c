@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "policy/checks.h"
+#include "policy/label_rules.h"
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
 #include "runtime/bundle/bundle_ceiling.h"
@@ -242,6 +243,14 @@ static bool fill(struct pin_bundle *bundle, const struct pin_policy *effective,
     return pin_policy_filter(effective, pin_arch_native(), &bundle->arena, &bundle->seccomp, found);
 }
 
+static void check_labels(const struct pin_bundle *bundle, const struct pin_policy *ceiling,
+                         struct pin_findings *found) {
+    const struct pin_bundle_ext *ext = &bundle->ext;
+    unsigned causes = (ext->secret_count > 0 ? PIN_LABELS_FOR_SECRETS : 0) |
+                      (ext->egress_count > 0 ? PIN_LABELS_FOR_EGRESS : 0);
+    pin_request_check_labels(ceiling, causes, ext->labels, ext->label_count, found);
+}
+
 bool pin_bundle_admit(struct pin_bundle *bundle, const struct pin_policy *ceiling,
                       const struct pin_request *request, struct pin_findings *found) {
     size_t before = found->count + found->dropped;
@@ -256,6 +265,7 @@ bool pin_bundle_admit(struct pin_bundle *bundle, const struct pin_policy *ceilin
     const struct pin_policy *judge = effective != NULL ? effective : ceiling;
     override_workspace(bundle, request, judge, found);
     merge_secrets(bundle, request, ceiling, found);
+    check_labels(bundle, ceiling, found);
     pin_bundle_check_wall(bundle, found);
     pin_bundle_check_mounts(bundle, found);
     check_workspace(bundle, request, judge, found);

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "policy/checks.h"
 #include "policy/covers.h"
+#include "policy/label_rules.h"
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
 #include "policy/policy_write.h"
@@ -187,6 +188,19 @@ static void check_egress(const struct law *law) {
                        "install pinfold's libexec folder", "there is no broker on this host");
 }
 
+static void check_label(void *context, const struct pin_string *label, const char *pointer,
+                        const char *cause) {
+    const struct law *law = context;
+    const struct pin_bundle_ext *ext = &law->bundle->ext;
+    (void)pointer;
+    for (size_t i = 0; i < ext->label_count; i++)
+        if (strcmp(ext->labels[i].key, label->text) == 0)
+            return;
+    REFUSE(law, "/annotations/io.pinfold.labels", "annotate the container with it",
+           "the policy requires the label '%s'%s%s", label->text, cause != NULL ? " of " : "",
+           cause != NULL ? cause : "");
+}
+
 static void check_extensions(const struct law *law) {
     const struct pin_bundle_ext *ext = &law->bundle->ext;
     if (ext->present)
@@ -194,15 +208,9 @@ static void check_extensions(const struct law *law) {
     if (ext->secret_count > 0)
         (void)pin_find(law->found, PIN_ERROR_UNSUPPORTED, "config.json /annotations/io.pinfold.secrets",
                        "use the engine's own secrets", "secrets aren't handed over beneath an engine");
-    for (size_t i = 0; i < law->ceiling->audit.require_labels.count; i++) {
-        const char *key = law->ceiling->audit.require_labels.items[i].text;
-        bool there = false;
-        for (size_t j = 0; j < ext->label_count && !there; j++)
-            there = strcmp(ext->labels[j].key, key) == 0;
-        if (!there)
-            REFUSE(law, "/annotations/io.pinfold.labels", "annotate the container with it",
-                   "the policy requires the label '%s'", key);
-    }
+    unsigned causes = (ext->egress_count > 0 ? PIN_LABELS_FOR_EGRESS : 0) |
+                      (law->ceiling->privileged ? PIN_LABELS_FOR_PRIVILEGED : 0);
+    pin_labels_needed(law->ceiling, causes, check_label, (void *)(uintptr_t)law);
 }
 
 /* --- mounts --- */

@@ -10,6 +10,7 @@
 #include "policy/egress_rule.h"
 #include "policy/egress_terms.h"
 #include "policy/json_source.h"
+#include "policy/label_rules.h"
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
 #include "runtime/secrets/secret_spec.h"
@@ -222,15 +223,39 @@ static void check_label(const struct pin_pair *label, struct pin_findings *found
                        pin_escape(shown, sizeof(shown), label->key, strlen(label->key)));
 }
 
-static bool has_label(const struct pin_request *request, const char *key) {
-    for (size_t i = 0; i < request->label_count; i++)
-        if (strcmp(request->labels[i].key, key) == 0)
-            return true;
-    return false;
+struct label_check {
+    const struct pin_pair *labels;
+    size_t count;
+    struct pin_findings *found;
+};
+
+static void check_needed(void *context, const struct pin_string *needed, const char *pointer,
+                         const char *cause) {
+    const struct label_check *check = context;
+    char place[WHERE_TEXT];
+    for (size_t i = 0; i < check->count; i++)
+        if (strcmp(check->labels[i].key, needed->text) == 0)
+            return;
+    struct pin_error *err = pin_find(check->found, PIN_ERROR_REFUSED, where(place, &needed->place, pointer),
+                                     NULL, "the policy requires the label '%s'%s%s", needed->text,
+                                     cause != NULL ? " of " : "", cause != NULL ? cause : "");
+    if (err != NULL)
+        (void)pin_hint(err, "add --label %s=VALUE", needed->text);
 }
 
-static void check_labels(const struct pin_policy *ceiling, const struct pin_request *request,
-                         struct pin_findings *found) {
+void pin_request_check_labels(const struct pin_policy *ceiling, unsigned causes,
+                              const struct pin_pair *labels, size_t count, struct pin_findings *found) {
+    struct label_check check = {labels, count, found};
+    pin_labels_needed(ceiling, causes, check_needed, &check);
+}
+
+static void check_labels(const struct pin_policy *ceiling, const struct pin_policy *asked,
+                         const struct pin_request *request, struct pin_findings *found) {
+    unsigned causes = PIN_LABELS_ALWAYS;
+    if (request->secret_count > 0)
+        causes |= PIN_LABELS_FOR_SECRETS;
+    if (asked->network.egress_count > 0)
+        causes |= PIN_LABELS_FOR_EGRESS;
     if (request->label_count > PIN_REQUEST_LABELS_MAX) {
         (void)pin_find(found, PIN_ERROR_INVALID, "--label", NULL, "%zu labels are more than %d",
                        request->label_count, PIN_REQUEST_LABELS_MAX);
@@ -238,17 +263,8 @@ static void check_labels(const struct pin_policy *ceiling, const struct pin_requ
     }
     for (size_t i = 0; i < request->label_count; i++)
         check_label(&request->labels[i], found);
-    for (size_t i = 0; i < ceiling->audit.require_labels.count; i++) {
-        const struct pin_string *needed = &ceiling->audit.require_labels.items[i];
-        char place[WHERE_TEXT];
-        if (has_label(request, needed->text))
-            continue;
-        struct pin_error *err =
-            pin_find(found, PIN_ERROR_REFUSED, where(place, &needed->place, "/audit/require_labels"), NULL,
-                     "the policy requires the label '%s'", needed->text);
-        if (err != NULL)
-            (void)pin_hint(err, "add --label %s=VALUE", needed->text);
-    }
+    if (!request->bundle) /* which asks for itself */
+        pin_request_check_labels(ceiling, causes, request->labels, request->label_count, found);
 }
 
 /* A line break would forge a variable wherever an environment is printed, one in a line. */
@@ -435,7 +451,7 @@ struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const st
     narrow_identity(asked, request);
     narrow_egress(asked, request, found);
     narrow_secrets(asked, ceiling, request, found);
-    check_labels(ceiling, request, found);
+    check_labels(ceiling, asked, request, found);
     for (size_t i = 0; i < request->env_count; i++)
         check_variable(ceiling, &request->env[i], found);
     check_command(request, found);

@@ -77,6 +77,9 @@ void pin_request_check_supported(const struct pin_policy *policy, const struct p
                                  struct pin_findings *found);
 
 /* Findings for secrets that can't be handed over like this, whether they are granted or not. */
+/* Findings for labels that the policy requires of a run with these causes (policy/label_rules.h). */
+void pin_request_check_labels(const struct pin_policy *ceiling, unsigned causes,
+                              const struct pin_pair *labels, size_t count, struct pin_findings *found);
 void pin_request_check_secrets(const struct pin_policy *ceiling, const char *const *specs, size_t count,
                                struct pin_findings *found);
 

@@ -305,6 +305,11 @@ static void add_rest(struct text *text) {
     open_object(text, "audit");
     add_list(text, "record", record);
     add_list(text, "require_labels", secret);
+    open_object(text, "require_labels_for");
+    add_list(text, "secrets", secret);
+    add_list(text, "egress", secret);
+    add_list(text, "privileged", secret);
+    add(text, "}");
     add(text, "}");
     add_list(text, "optional", protection);
 }

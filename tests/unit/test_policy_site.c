@@ -72,7 +72,7 @@ static void what_the_site_limits_is_a_ceiling(void **state) {
         {"\"privileged\": true",                                                         "/privileged"      },
         {"\"secrets\": [\"ANY\"]",                                                       NULL               },
         {"\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [443]}]}",           NULL               },
-        {"\"network\": {\"egress\": [{\"host\": \"*.a.b\", \"ports\": [443, 80]}]}",       "/network/egress/0"},
+        {"\"network\": {\"egress\": [{\"host\": \"*.a.b\", \"ports\": [443, 80]}]}",     "/network/egress/0"},
         {"\"network\": {\"egress\": [{\"cidr\": \"10.0.0.0/8\", \"ports\": [443]}]}",    "/network/egress/0"},
         {"\"filesystem\": {\"mounts\": [{\"source\": \"/srv/a\", \"target\": \"/a\"}]}", NULL               },
         {"\"filesystem\": {\"mounts\": [{\"source\": \"/etc\", \"target\": \"/a\"}]}",
@@ -115,6 +115,27 @@ static void what_the_site_refuses_or_demands_is_added(void **state) {
     pin_policy_free(floor); /* nothing of it is needed any more */
     assert_string_equal(policy->environment.refuse.items[1].text, "AWS_*");
     pin_policy_free(before);
+    pin_policy_free(policy);
+}
+
+static void the_site_can_demand_labels_for_what_a_run_asks_for(void **state) {
+    (void)state;
+    static struct pin_findings found;
+    struct pin_policy *floor =
+        site("{\"pinfold\": 1, \"audit\": {\"require_labels_for\": {\"secrets\": [\"tenant\"], \"egress\": "
+             "[\"ticket\"], \"privileged\": [\"owner\"]}}}");
+    struct pin_policy *policy = body("\"secrets\": [\"KEY\"]"), *bare = pin_policy_copy(policy);
+    assert_false(pin_policy_narrower(bare, floor, &found)); /* it demands nothing */
+    assert_string_equal(found.list[0].pointer, "/audit/require_labels_for/secrets");
+    memset(&found, 0, sizeof(found));
+    assert_true(apply(policy, floor, &found));
+    assert_string_equal(policy->audit.labels_secrets.items[0].text, "tenant");
+    assert_string_equal(policy->audit.labels_egress.items[0].text, "ticket");
+    assert_string_equal(policy->audit.labels_privileged.items[0].text, "owner");
+    assert_int_equal(policy->audit.require_labels.count, 0);
+    assert_true(pin_policy_narrower(policy, bare, &found));
+    pin_policy_free(floor);
+    pin_policy_free(bare);
     pin_policy_free(policy);
 }
 
@@ -216,6 +237,7 @@ int main(void) {
         cmocka_unit_test(a_site_that_says_nothing_limits_nothing),
         cmocka_unit_test(what_the_site_limits_is_a_ceiling),
         cmocka_unit_test(what_the_site_refuses_or_demands_is_added),
+        cmocka_unit_test(the_site_can_demand_labels_for_what_a_run_asks_for),
         cmocka_unit_test(composing_never_widens),
         cmocka_unit_test(a_request_below_a_policy_below_the_site_is_below_the_site),
         cmocka_unit_test(a_site_extends_nothing),

@@ -116,6 +116,45 @@ static struct pin_policy *small_policy(void) {
     return policy;
 }
 
+static void labels_are_required_for_what_is_asked_for(void **state) {
+    (void)state;
+    static const char text[] = "{\"pinfold\": 1, \"secrets\": [\"KEY\"], \"network\": {\"egress\": "
+                               "[{\"host\": \"a.test\", \"ports\": "
+                               "[443]}]}, \"audit\": {\"require_labels_for\": {\"secrets\": [\"tenant\"], "
+                               "\"egress\": [\"ticket\"]}}}";
+    static const struct pin_pair ticket =
+                                     {
+                                         "ticket", "1"
+    },
+                                 both[] = {{"ticket", "1"}, {"tenant", "a"}};
+    static struct pin_findings found;
+    struct pin_policy *policy = pin_policy_parse("small.json", text, strlen(text), &found);
+    assert_non_null(policy);
+    const struct {
+        struct pin_request request;
+        const char *refused; /* the list's pointer; NULL: granted */
+    } rows[] = {
+        {{.labels = &ticket, .label_count = 1},                                    NULL                              },
+        {{.labels = NULL},                                                         "/audit/require_labels_for/egress"},
+        {{.labels = &ticket, .label_count = 1, .secrets = key, .secret_count = 1},
+         "/audit/require_labels_for/secrets"                                                                         },
+        {{.labels = both, .label_count = 2, .secrets = key, .secret_count = 1},    NULL                              },
+    };
+    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+        struct pin_request request = rows[i].request;
+        memset(&found, 0, sizeof(found));
+        request.args = true_args;
+        request.arg_count = 1;
+        request.hands_secrets = true;
+        struct pin_policy *effective = pin_request_narrow(policy, &request, &found);
+        assert_int_equal(effective == NULL, rows[i].refused != NULL);
+        if (rows[i].refused != NULL)
+            assert_non_null(finding_at(&found, rows[i].refused));
+        pin_policy_free(effective);
+    }
+    pin_policy_free(policy);
+}
+
 static void what_the_policy_does_not_grant_is_refused_by_name(void **state) {
     (void)state;
     struct pin_policy *policy = small_policy();
@@ -261,6 +300,7 @@ static void what_is_recorded_depends_on_the_front_door(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(labels_are_required_for_what_is_asked_for),
         cmocka_unit_test(what_the_policy_does_not_grant_is_refused_by_name),
         cmocka_unit_test(all_that_is_refused_is_named_at_once),
         cmocka_unit_test(what_is_granted_narrows),

@@ -178,6 +178,8 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
         "/environment/refuse": (["LD_*", "*", "*_TOKEN", "A*B*C", "_"], ["", "1A", "A-B", "A**", "**", "A B", "A\n"]),
         "/audit/require_labels": (["tenant", "a.b", "0", "x" * 63],
                                   ["", ".a", "-a", "a..b", "a b", "a/b", "x" * 64, "a\n", "*"]),
+        **{f"/audit/require_labels_for/{cause}": (["tenant", "a.b"], ["", ".a", "a b", "*"])
+           for cause in ("secrets", "egress", "privileged")},
         "/filesystem/write": ([*PATHS_GOOD, "/", "/dev/shm", "/dev/shm/x", "/process", "/devel", "/system"],
                               [p for p in PATHS_BAD if isinstance(p, str)]
                               + ["/proc", "/proc/self", "/sys", "/sys/fs/cgroup", "/dev", "/dev/null", "/dev/shmx"]),
