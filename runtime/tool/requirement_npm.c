@@ -48,14 +48,14 @@ static void put_range(struct pin_requirement_line *line, size_t length) {
 }
 
 static bool take_range(struct pin_requirement_line *line, bool *exact, struct pin_error *err) {
-    const char *mark = strstr(line->at, integrity_mark);
+    const char *mark = strstr(line->at, " --"); /* what follows is no part of a range */
     *exact = false;
     if (*line->at != '@')
         return true;
     line->at++;
     pin_requirement_skip(line);
     size_t length = pin_requirement_span(line, range_letters);
-    if (mark != NULL && line->at + length > mark) /* "--" could be of a range */
+    if (mark != NULL && line->at + length > mark)
         length = (size_t)(mark - line->at);
     while (length > 0 && line->at[length - 1] == ' ')
         length--;

@@ -128,6 +128,7 @@ static void what_could_be_more_than_a_package_is_refused(void **state) {
         "x y",
         "x@1 --registry=http://evil",
         "x@1 --integrity=sha1-00",
+        "x@1 --pre",
         "x@^1 --integrity=sha512-" SHA512_BASE64,
         "x --integrity=sha512-" SHA512_BASE64,
         "x@1.0.0 --integrity=sha512-AAAA",

@@ -36,6 +36,7 @@ static int print_result(struct cold *cold) {
     json_t *json = pin_tool_result_json(&cold->run.result, cold->key, &code);
     if (json != NULL && cold->note[0] != '\0')
         (void)json_array_append_new(json_object_get(json, "notes"), json_string(cold->note));
+    pin_call_deps_tell(&cold->call.deps, json);
     bool told = json != NULL ? pin_json_print(STDOUT_FILENO, json, &err)
                              : pin_fail(&err, PIN_ERROR_EXHAUSTED, "the result can't be held: memory is out");
     json_decref(json);
@@ -120,7 +121,7 @@ static bool resolve(struct cold *cold, const char *name, const struct pin_call_o
 static int run_call(const struct pin_invocation *invocation) {
     const struct pin_call_options *values = invocation->values;
     static struct pin_findings found;
-    struct cold cold = {.run = PIN_ONE_SHOT_NONE};
+    struct cold cold = {.call = {.installs = true}, .run = PIN_ONE_SHOT_NONE};
     bool ok =
         resolve(&cold, invocation->argument_count > 0 ? invocation->arguments[0] : NULL, values, &found);
     int code = !ok ? report_refusal(&cold, &found, values->audit_sync)

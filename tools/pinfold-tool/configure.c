@@ -65,14 +65,10 @@ bool pin_call_configure(struct pin_call_config *config, const struct pin_tool_re
         pin_find_error(found, &err);
         return false;
     }
-    for (size_t i = 0; i < PIN_INSTALLER_COUNT; i++) {
+    for (size_t i = 0; i < PIN_INSTALLER_COUNT; i++)
         pin_requirements_merge(&config->stored.requirements[i], &request->requirements[i], arena,
                                &config->requirements[i]);
-        if (config->requirements[i].count > 0)
-            (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/requirements", "leave the field out",
-                           "this version can't install requirements");
-    }
-    return !pin_found_any(found);
+    return true;
 }
 
 static bool choose_privileged(const struct pin_tool_config *stored, const struct pin_tool_request *request,
@@ -130,6 +126,10 @@ bool pin_call_apply_config(const struct pin_call_config *config, const struct pi
     number(&front->timeout, stored->has_timeout, stored->timeout_ns);
     add_egress(stored, arena, front);
     return choose_policy(stored, request, front, found);
+}
+
+bool pin_call_has_requirements(const struct pin_call_config *config) {
+    return config->requirements[PIN_INSTALLER_PIP].count + config->requirements[PIN_INSTALLER_NPM].count > 0;
 }
 
 void pin_call_config_free(struct pin_call_config *config) {

@@ -26,6 +26,8 @@ bool pin_call_configure(struct pin_call_config *config, const struct pin_tool_re
 bool pin_call_apply_config(const struct pin_call_config *config, const struct pin_tool_request *request,
                            struct pin_arena *arena, struct pin_front_options *front,
                            struct pin_findings *found);
+/* Whether anything has to be installed for it. */
+bool pin_call_has_requirements(const struct pin_call_config *config);
 void pin_call_config_free(struct pin_call_config *config);
 
 /* Opens the values of `env->sealed`, by the program that holds the key (pinfold-config). */

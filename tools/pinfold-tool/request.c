@@ -55,25 +55,69 @@ static struct pin_tool_shape shape_of(const struct pin_call *call) {
         .organisation = stored->organisation,
         .configuration = stored->name,
         .configuration_digest = stored->name != NULL ? stored->digest : NULL,
+        .pip_lock = pin_call_deps_lock(&call->deps, PIN_INSTALLER_PIP),
+        .npm_lock = pin_call_deps_lock(&call->deps, PIN_INSTALLER_NPM),
         .privileged = call->request.privileged,
     };
 }
 
+static bool make_bundle(struct pin_call *call, struct pin_front *front, struct pin_findings *found) {
+    front->request.records = front->request.hands_secrets = true;
+    return pin_front_bundle(front, &call->options, call->argv, call->arg_count, found);
+}
+
+/* A layer's own variables are of the runner's settings. */
+static void show_layers(struct pin_call *call) {
+    size_t count = call->env.under_count + call->deps.env_count;
+    struct pin_pair *pairs = pin_arena_array(&call->arena, count + 1, sizeof(*pairs));
+    memcpy(pairs, call->env.under, call->env.under_count * sizeof(*pairs));
+    for (size_t i = 0; i < call->deps.env_count; i++)
+        pairs[call->env.under_count + i] = call->deps.env[i];
+    call->options.env_under = pairs;
+    call->options.env_under_count = count;
+    call->options.layers = call->deps.layers;
+    call->options.layer_count = call->deps.layer_count;
+    if (pin_call_deps_python(&call->deps) != NULL)
+        call->argv[0] = pin_arena_strdup(&call->arena, pin_call_deps_python(&call->deps));
+}
+
+/* A call that the policy refuses installs nothing: it is judged first, and then once more with the layers. */
+static bool add_dependencies(struct pin_call *call, struct pin_front *front,
+                             const struct pin_call_options *values, struct pin_findings *found) {
+    const struct pin_deps_options how = {call->options.image, call->options.site, call->options.policy,
+                                         values->recreate};
+    struct pin_error err = {0};
+    if (!call->installs || !pin_call_has_requirements(&call->config))
+        return true;
+    if (!make_bundle(call, front, found))
+        return false;
+    pin_front_free(front);
+    *front = PIN_FRONT_NONE;
+    if (!pin_call_deps(&call->deps, &call->config, call->request.language, &how, &call->arena, &err)) {
+        pin_find_error(found, &err);
+        return false;
+    }
+    show_layers(call);
+    return true;
+}
+
 bool pin_call_resolve(struct pin_call *call, struct pin_front *front, const char *text, size_t size,
                       const struct pin_call_options *values, struct pin_findings *found) {
-    size_t count = 0;
     if (!pin_tool_request_parse(&call->request, text, size, found) ||
         !pin_call_configure(&call->config, &call->request, values->organisation, values->configuration,
                             &call->arena, found) ||
         !put_options(call, values, found))
         return false;
-    char **argv = pin_runner_argv(call->request.language, PIN_RUNNER_COLD, &call->arena, &count);
+    call->argv = pin_runner_argv(call->request.language, PIN_RUNNER_COLD, &call->arena, &call->arg_count);
+    if (!add_dependencies(call, front, values, found) || !make_bundle(call, front, found))
+        return false;
+    pin_call_deps_path(&call->deps, front->bundle);
     call->shape = shape_of(call);
-    front->request.records = front->request.hands_secrets = true;
-    return pin_front_bundle(front, &call->options, argv, count, found);
+    return true;
 }
 
 void pin_call_release(struct pin_call *call) {
+    pin_call_deps_free(&call->deps);
     pin_call_config_free(&call->config);
     pin_tool_request_free(&call->request);
     pin_arena_free(&call->arena);
@@ -85,6 +129,7 @@ struct pin_warm pin_call_warm(struct pin_call *call, const struct pin_front *fro
                              .front = front,
                              .shape = &call->shape,
                              .sealed = call->env.sealed_count > 0,
+                             .installed = pin_call_has_requirements(&call->config),
                              .arena = &call->arena,
                              .state_dir = -1};
 }

@@ -6,13 +6,14 @@
 #include "runtime/tool/env.h"
 #include "runtime/tool/request.h"
 #include "tools/pinfold-tool/configure.h"
+#include "tools/pinfold-tool/deps.h"
 #include "tools/pinfold-tool/warm.h"
 #include "tools/pinfold/front.h"
 
 struct pin_call_options {
     struct pin_front_options front; /* first: PIN_FRONT_ROW */
     const char *receipt, *organisation, *configuration;
-    bool audit_sync;
+    bool audit_sync, recreate;
 };
 
 #define PIN_CALL_ROW(option, type, member, form, text)                                                       \
@@ -40,6 +41,7 @@ struct pin_call_options {
     PIN_FRONT_ROW("memory", 0, PIN_OPTION_SIZE, memory, "N", "at most this much memory", NULL), \
     PIN_FRONT_ROW("cpus", 0, PIN_OPTION_CPUS, cpus, "N", "at most this many processors", NULL), \
     PIN_FRONT_ROW("pids", 0, PIN_OPTION_COUNT, pids, "N", "at most this many processes and threads", NULL), \
+    PIN_CALL_ROW("force-recreate", PIN_OPTION_FLAG, recreate, NULL, "install the requirements anew, once nobody uses them"), \
     PIN_CALL_ROW("receipt", PIN_OPTION_TEXT, receipt, "FILE", "write what was enforced, signed, into this new file"), \
     PIN_CALL_ROW("audit-sync", PIN_OPTION_FLAG, audit_sync, NULL, "each audit record is on the disk before the call goes on")
 /* clang-format on */
@@ -49,6 +51,10 @@ struct pin_call { /* zeroed at first; stays where it is */
     struct pin_call_config config;
     struct pin_arena arena;
     struct pin_tool_env env;
+    bool installs; /* requirements: without it they are left out, and the call isn't to be run */
+    struct pin_call_deps deps;
+    char **argv; /* of the runner */
+    size_t arg_count;
     struct pin_front_options options; /* with what request and configuration say */
     struct pin_tool_shape shape;
 };

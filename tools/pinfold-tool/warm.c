@@ -49,6 +49,8 @@ static bool check(const struct pin_warm *warm, struct pin_error *err) {
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it wants a receipt");
     if (warm->sealed)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is handed sealed values");
+    if (warm->installed)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it has requirements");
     if (bundle->ext.secret_count > 0)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is handed secrets");
     if (bundle->ext.record_count > 0)

@@ -21,7 +21,8 @@ struct pin_warm { /* borrowed but for what is below the line */
     const struct pin_front_options *options;
     const struct pin_front *front; /* of the call, with its bundle */
     const struct pin_tool_shape *shape;
-    bool sealed, receipt; /* the call is handed sealed values, or wants a receipt: it can't share */
+    /* the call is handed sealed values, wants a receipt, or has requirements: it can't share */
+    bool sealed, receipt, installed;
     void *self;
     void (*connected)(void *self, int socket); /* before a call is sent to it; NULL: nobody wants to know */
 

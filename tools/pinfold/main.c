@@ -41,6 +41,7 @@ static const struct pin_program_link links[] = {
     {"pool",   "tool",   "the sandboxes that wait for calls, and their bounds"  },
     {"config", "config", "stored configurations of tool calls"                  },
     {"env",    "config", "variables of stored configurations"                   },
+    {"deps",   "deps",   "what requirements of tools have installed"            },
     {"audit",  "audit",  "read and verify the audit log"                        },
 };
 

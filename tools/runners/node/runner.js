@@ -193,7 +193,9 @@ async function load() {
   globalThis.require = here;
   globalThis.client = null;
   try {
-    if (fs.existsSync(path.join(cwd, "node_modules"))) fs.symlinkSync(path.join(cwd, "node_modules"), path.join(folder, "node_modules"));
+    const places = [(process.env.NODE_PATH || "").split(":")[0], path.join(cwd, "node_modules")]; // installed requirements before the workspace's
+    const modules = places.find((place) => place && fs.existsSync(place));
+    if (modules) fs.symlinkSync(modules, path.join(folder, "node_modules"));
   } catch {} // without it, packages are found by require() alone
   fs.writeFileSync(home, `${source}\n;export { ${name} as __pinfold_tool };\n`);
   try {
