@@ -109,8 +109,12 @@ static int run_run(const struct pin_invocation *invocation) {
     struct pin_one_shot run = PIN_ONE_SHOT_NONE;
     static struct pin_findings found; /* 40 KiB that a run without findings never touches */
     bool json = values->front.json || values->stream;
+    if (values->front.json && values->stream)
+        (void)pin_find(&found, PIN_ERROR_USAGE, "--stream", "leave one of them out",
+                       "--json and --stream exclude each other");
     run.front.request.records = run.front.request.hands_secrets = true;
-    bool ok = pin_front_bundle(&run.front, &values->front, invocation->arguments, invocation->argument_count,
+    bool ok = !pin_found_any(&found) &&
+              pin_front_bundle(&run.front, &values->front, invocation->arguments, invocation->argument_count,
                                &found) &&
               pin_front_plan(&run.front, &found);
     int code = ok ? run_planned(&run, values, json) : report_refusal(&run, &found, values->audit_sync, json);
