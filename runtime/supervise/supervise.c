@@ -151,15 +151,16 @@ static uint64_t ns_of(struct timeval time) {
     return (uint64_t)time.tv_sec * PIN_NS_PER_S + (uint64_t)time.tv_usec * 1000;
 }
 
-/* Without a cgroup: what the kernel has added up for init's children, and the largest of them. */
+/* Without a cgroup, or its file: what the kernel has added up for init's children, and the largest of them. */
 static void read_usage(struct run *run, const struct rusage *used) {
     const struct pin_cgroup_ops *cgroup = &run->given->cgroup;
     struct pin_usage *usage = &run->result->usage;
     if (cgroup->usage == NULL || !cgroup->usage(cgroup->self, usage)) {
         *usage = (struct pin_usage){0};
         usage->cpu_ns = ns_of(used->ru_utime) + ns_of(used->ru_stime);
-        usage->memory_peak_bytes = (uint64_t)used->ru_maxrss * PIN_KIB;
     }
+    if (usage->memory_peak_bytes == 0) /* before Linux 5.19: memory.peak */
+        usage->memory_peak_bytes = (uint64_t)used->ru_maxrss * PIN_KIB;
     uint64_t end_ns = run->ended_ns != 0 ? run->ended_ns : pin_now_ns();
     if (run->memory.held_bytes == 0) /* shorter than it takes to look: its peak is what is known */
         run->memory.held_bytes = usage->memory_peak_bytes;

@@ -95,7 +95,10 @@ static bool set_up(struct compiler *self) {
     for (size_t i = 0; i < PIN_COUNT(attributes); i++)
         if (!check(self, seccomp_attr_set(self->context, attributes[i].attribute, attributes[i].value),
                    "set an attribute"))
-            return false;
+            return pin_hint(
+                self->err,
+                "libseccomp asks seccomp(2) what it may do: a filter around this process hides it, or "
+                "the kernel is older than 4.14");
     return true;
 }
 
