@@ -350,13 +350,22 @@ ADD = "def add(a: int, b: int):\n    print('adding')\n    return a + b"
 SLOW = "import time\ndef slow():\n    time.sleep(1000)"
 
 
+def remove_all(client):
+    """Also what calls are having started behind them."""
+    quiet = 0
+    while quiet < 5:
+        found = client.list()
+        quiet = 0 if found else quiet + 1
+        for sandbox in found:
+            client.remove(sandbox["name"])
+        time.sleep(0.1)
+
+
 @pytest.fixture
 def tools(where):
     with plain.ToolSandbox(**where) as tools:
         yield tools
-    client = plain.SandboxClient(**where)
-    for sandbox in client.list():
-        client.remove(sandbox["name"])
+    remove_all(plain.SandboxClient(**where))
 
 
 @pytest.mark.parametrize("reuse", ["cold", "never", "fingerprint"])
@@ -433,9 +442,7 @@ def test_asyncio_calls_tools_and_ends_what_is_cancelled(where):
     started = time.monotonic()
     asyncio.run(whole(), debug=True)
     assert time.monotonic() - started < 60
-    client = plain.SandboxClient(**where)
-    for sandbox in client.list():
-        client.remove(sandbox["name"])
+    remove_all(plain.SandboxClient(**where))
 
 
 def has_module(name):

@@ -3,11 +3,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,23 +81,17 @@ static void on_connected(void *self, int socket) {
     (void)pthread_mutex_unlock(&job->server->lock);
 }
 
-/* Ourselves as another verb; what it prints goes to *out (NULL: nowhere). */
+/* Ourselves as another verb. It is told to end when we do, however we do: the thread that starts it waits for it. */
 static pid_t run_self(char **argv, int in, int out, struct pin_error *err) {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    pid_t pid = -1;
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawnattr_init(&attributes);
-    (void)posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    (void)posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    errno = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv, environ);
-    if (errno != 0) {
+    pid_t parent = getpid(), pid = fork();
+    if (pid < 0)
         (void)pin_fail_errno(err, "run '%s'", argv[1]);
-        pid = -1;
-    }
-    (void)posix_spawnattr_destroy(&attributes);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    return pid;
+    if (pid != 0)
+        return pid;
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent && dup2(in, STDIN_FILENO) >= 0 &&
+        dup2(out, STDOUT_FILENO) >= 0)
+        (void)execv("/proc/self/exe", argv);
+    _exit(PIN_REPORT_EXIT);
 }
 
 static int text_file(const json_t *request, struct pin_error *err) {
