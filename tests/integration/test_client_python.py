@@ -419,6 +419,13 @@ def test_calls_fail_when_their_server_ends_and_the_next_one_starts_another(tools
     assert tools.run(ADD, "add", {"a": 1, "b": 1}).ok and tools._server is not server
 
 
+def test_what_a_call_leaves_never_costs_the_next_one(tools):
+    deep = "import os\ndef f():\n    os.chdir('/tmp')\n    for i in range(3000):\n        os.mkdir('d' * 200)\n        os.chdir('d' * 200)"
+    for _ in range(3):
+        assert tools.run(deep, "f").ok
+        assert tools.run("import os\ndef f(): return os.listdir('/tmp')", "f").func_return == []
+
+
 def test_what_a_call_says_is_not_said_for_all(where):
     with pytest.raises(plain.InvalidRequest):
         plain.ToolSandbox(labels={"a": "b"}, **where)

@@ -43,8 +43,10 @@ json_t *pin_client_request(const char *verb) {
     return request;
 }
 
-static bool gone(const struct pin_client *client, struct pin_error *err) {
+/* `error`: of the socket. ECONNRESET or EPIPE: it has gone without having read all of the request. */
+static bool gone(const struct pin_client *client, int error, struct pin_error *err) {
     (void)pin_fail(err, PIN_ERROR_SYSTEM, "the sandbox '%s' has gone", client->name);
+    err->os_errno = error;
     return pin_hint(err, "'pinfold show %s' says why", client->name);
 }
 
@@ -78,7 +80,7 @@ bool pin_client_send(struct pin_client *client, json_t *request, const int *fds,
         if (part < 0 && errno == EINTR)
             continue;
         if (part < 0)
-            return gone(client, err);
+            return gone(client, errno, err);
         sent += (size_t)part;
     }
     return true;
@@ -103,7 +105,7 @@ static bool receive_some(struct pin_client *client, int *fd, struct pin_error *e
         got = recvmsg(client->socket, &message, MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
     if (got <= 0)
-        return gone(client, err);
+        return gone(client, got < 0 ? errno : 0, err);
     const struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
     if (rights != NULL && rights->cmsg_type == SCM_RIGHTS) {
         int came;

@@ -143,7 +143,8 @@ static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *cli
         warm->connected(warm->self, client->socket);
     bool sent = pin_client_send(client, request, &packet, 1, &failure);
     json_t *reply = sent ? pin_client_receive(client, NULL, &failure) : NULL;
-    if (reply == NULL && failure.kind == PIN_ERROR_BUSY)
+    bool unread = failure.os_errno == ECONNRESET || failure.os_errno == EPIPE;
+    if (reply == NULL && (failure.kind == PIN_ERROR_BUSY || unread)) /* the call can't have begun */
         return PIN_WARM_NONE;
     json_t *tool = json_object_get(reply, "tool");
     if (tool != NULL) {
