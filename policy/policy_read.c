@@ -1,5 +1,6 @@
 #include "policy/policy_read.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,6 +158,21 @@ static void check_syscalls(const struct pin_policy *policy, struct pin_findings 
         (void)pin_policy_filter(&checked, pin_arch_native(), &arena, &filter, found);
 }
 
+/* It would grant nothing and count as more than every folder, in the order and for a reader's eye. */
+static void check_write(const struct pin_policy *policy, struct pin_findings *found) {
+    for (size_t i = 0; i < policy->filesystem.write.count; i++) {
+        const struct pin_string *entry = &policy->filesystem.write.items[i];
+        char pointer[sizeof(((struct pin_error *)NULL)->pointer)];
+        if (strcmp(entry->text, "/") != 0 || policy->filesystem.root == PIN_ROOT_OVERLAY)
+            continue;
+        (void)snprintf(pointer, sizeof(pointer), "%s:%u:%u /filesystem/write/%zu", entry->place.file,
+                       entry->place.line, entry->place.column, i);
+        (void)pin_find(found, PIN_ERROR_INVALID, pointer,
+                       "name folders, or set filesystem.root to \"overlay\"",
+                       "'/' grants nothing while the root is read-only");
+    }
+}
+
 struct pin_policy *pin_policy_load_file(const struct pin_policy_file *file, bool site,
                                         struct pin_findings *found) {
     size_t before = found->count + found->dropped;
@@ -171,6 +187,8 @@ struct pin_policy *pin_policy_load_file(const struct pin_policy_file *file, bool
     apply(&load, file);
     pin_reader_give_budgets(policy, found);
     check_syscalls(policy, found);
+    if (!site) /* whose lists grant nothing by themselves */
+        check_write(policy, found);
     if (found->count + found->dropped > before) {
         pin_policy_free(policy);
         return NULL;

@@ -208,6 +208,8 @@ static void learn_new(struct learn *learn, const struct pin_recorded_path *path)
     if (folder == path->path && (path->uses & PIN_USE_FOLDER) == 0)
         folder = folder_of(learn, folder);
     const char *holds = pin_sensitive_path(folder), *fault = pin_check_write_path(folder, false);
+    if (strcmp(folder, "/") == 0)
+        fault = "it lies in the root itself";
     if (holds != NULL || fault != NULL)
         withhold(learn, pin_arena_printf(&learn->arena, "write %s", path->path),
                  holds != NULL ? pin_arena_printf(&learn->arena, "on a host it holds %s", holds) : fault);

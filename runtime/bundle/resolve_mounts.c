@@ -97,17 +97,32 @@ void pin_add_workspace_mount(struct pin_bundle *bundle) {
              bundle->ext.workspace.access == PIN_ACCESS_WRITE);
 }
 
+static void add_memory(struct pin_bundle *bundle, const char *path, uint64_t size) {
+    bool is_shm = strcmp(path, "/dev/shm") == 0;
+    add_tmpfs(bundle, path, is_shm ? "nosuid,noexec,nodev,mode=1777" : "nosuid,nodev,mode=1777", size);
+}
+
+/* Where everything may be written, so may these two, which are no part of the overlay. */
+static void add_usual_scratch(struct pin_bundle *bundle, const struct pin_policy *policy, size_t after) {
+    static const char *const usual[] = {"/tmp", "/dev/shm"};
+    for (size_t i = 0; i < PIN_COUNT(usual); i++)
+        if (!is_mounted(bundle, policy, after, usual[i]))
+            add_memory(bundle, usual[i], policy->filesystem.tmp_bytes);
+}
+
 static void add_scratch(struct pin_bundle *bundle, const struct pin_policy *policy) {
     size_t kernel = bundle->mount_count; /* what comes before is the root's, and the kernel's */
     uint64_t size = policy->filesystem.tmp_bytes;
     bool overlay = policy->filesystem.root == PIN_ROOT_OVERLAY;
     for (size_t i = 0; i < policy->filesystem.write.count && size > 0; i++) {
         const char *path = policy->filesystem.write.items[i].text;
-        bool is_shm = strcmp(path, "/dev/shm") == 0, is_tmp = strcmp(path, "/tmp") == 0;
+        bool usual = strcmp(path, "/dev/shm") == 0 || strcmp(path, "/tmp") == 0;
+        if (overlay && strcmp(path, "/") == 0)
+            add_usual_scratch(bundle, policy, kernel);
         if (pin_path_beneath(path, PIN_WORKSPACE_TARGET) || strcmp(path, "/") == 0 ||
-            is_mounted(bundle, policy, kernel, path) || (overlay && !is_shm && !is_tmp))
+            is_mounted(bundle, policy, kernel, path) || (overlay && !usual))
             continue;
-        add_tmpfs(bundle, path, is_shm ? "nosuid,noexec,nodev,mode=1777" : "nosuid,nodev,mode=1777", size);
+        add_memory(bundle, path, size);
     }
 }
 

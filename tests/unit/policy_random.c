@@ -125,8 +125,13 @@ static void mount(struct text *text) {
         PICK(text->random, targets), PICK(text->random, access));
 }
 
+static void any_path(struct text *text) {
+    static const char *const pool[] = {"/", "/tmp", "/var", "/dev/shm"};
+    add(text, "\"%s\"", PICK(text->random, pool));
+}
+
 static void path(struct text *text) {
-    static const char *const pool[] = {"/", "/tmp", "/tmp/x", "/workspace", "/var/lib", "/var"};
+    static const char *const pool[] = {"/dev/shm", "/tmp", "/tmp/x", "/workspace", "/var/lib", "/var"};
     add(text, "\"%s\"", PICK(text->random, pool));
 }
 
@@ -226,14 +231,18 @@ static const char *const ids[] = {"0", "1000", "1001"};
 static const char *const id_counts[] = {"1", "65536"};
 
 static void add_filesystem(struct text *text) {
+    bool whole = random_below(text->random, 6) == 0; /* "/" may be written in an overlay alone */
     open_object(text, "filesystem");
-    FIELD(text, "root", roots);
+    if (whole)
+        add(text, "\"root\": \"overlay\"");
+    else
+        FIELD(text, "root", roots);
     FIELD(text, "root_size", sizes);
     open_object(text, "workspace");
     FIELD(text, "access", accesses);
     FIELD(text, "size", sizes);
     add(text, "}");
-    add_list(text, "write", path);
+    add_list(text, "write", whole ? any_path : path);
     FIELD(text, "tmp", bounded);
     add_list(text, "mounts", mount);
     add(text, "}");

@@ -160,8 +160,8 @@ static const char *const probes[] = {
     "limit ids 2",
 };
 
-/* The order counts what filesystem.write lists. "/" grants nothing by itself while the root is read-only, and
- * less than it lists where a mount lies over the root: there a probe sees less than the order does. */
+/* Where a mount lies over an overlay that may be written everywhere, a probe sees less than the order does.
+ */
 static bool lists_root(const struct pin_policy *policy) {
     for (size_t i = 0; i < policy->filesystem.write.count; i++)
         if (strcmp(policy->filesystem.write.items[i].text, "/") == 0)
@@ -172,7 +172,7 @@ static bool lists_root(const struct pin_policy *policy) {
 static void check_probes(const struct pair *pair, uint64_t seed) {
     bool roots = lists_root(pair->a) || lists_root(pair->b);
     for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {
-        if (roots && strncmp(probes[i], "write", 5) == 0)
+        if (roots && (strncmp(probes[i], "write /m", 8) == 0 || strncmp(probes[i], "write /opt", 10) == 0))
             continue;
         PIN_ARENA struct pin_arena arena = {0};
         struct pin_answer a = ask(&pair->from, &arena, probes[i]), b = ask(&pair->to, &arena, probes[i]);

@@ -101,6 +101,8 @@ static void each_fault_is_named_where_it_stands(void **state) {
         {"\"environment\": {\"set\": {\"A\": 1}}",                                                         "/environment/set/A",               "expected a string"               },
         {"\"environment\": {\"set\": {\"A-B\": \"\"}}",                                                    "/environment/set/A-B",             "a variable's name"               },
         {"\"environment\": {\"refuse\": [\"L D\"]}",                                                       "/environment/refuse/0",            "a variable's name"               },
+        {"\"filesystem\": {\"write\": [\"/tmp\", \"/\"]}",                                                 "/filesystem/write/1",
+         "grants nothing while the root is read-only"                                                                                                                            },
         {"\"secrets\": [\"*\"]",                                                                           "/secrets/0",                       "a secret's name"                 },
         {"\"privileged\": 0",                                                                              "/privileged",                      "expected true or false"          },
         {"\"frames\": \"fd\"",                                                                             "/frames",                          "expected a list"                 },

@@ -21,6 +21,7 @@ REASONS = {
     "budget": "whether a budget that a rule names is there, once, is beyond a schema",
     "calls": "the reader knows the names of the calls and groups, and those that no policy may allow",
     "merge": "what can be removed depends on what is extended",
+    "root": "'/' may be written in an overlay alone, and what the root is depends on what is extended",
     "extends": "whether a policy that is extended exists, or loops, is not in the file",
     "bytes": "a schema counts characters, the reader bytes",
 }
@@ -170,6 +171,8 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
     yield from good("/frames", [{"remove": ["fd"]}, {"remove": ["fd"], "add": ["fd"]}])
     yield from bad("/capabilities", [{"remove": ["CAP_CHOWN"]}], "merge")
     yield from bad("/frames", [{"remove": ["fd", "fd"]}], "merge")
+    yield from bad("/filesystem/write", [["/"], ["/tmp", "/"], {"add": ["/"]}], "root")
+    yield from good("/filesystem", [{"root": "overlay", "write": ["/"]}, {"root": "overlay", "write": {"add": ["/"]}}])
 
     names: dict[str, tuple[list[str], list[str]]] = {
         "/secrets": (["A", "_a", "OPENAI_API_KEY", "a.b-c", "x" * 128],
@@ -180,7 +183,7 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
                                   ["", ".a", "-a", "a..b", "a b", "a/b", "x" * 64, "a\n", "*"]),
         **{f"/audit/require_labels_for/{cause}": (["tenant", "a.b"], ["", ".a", "a b", "*"])
            for cause in ("secrets", "egress", "privileged")},
-        "/filesystem/write": ([*PATHS_GOOD, "/", "/dev/shm", "/dev/shm/x", "/process", "/devel", "/system"],
+        "/filesystem/write": ([*PATHS_GOOD, "/dev/shm", "/dev/shm/x", "/process", "/devel", "/system"],
                               [p for p in PATHS_BAD if isinstance(p, str)]
                               + ["/proc", "/proc/self", "/sys", "/sys/fs/cgroup", "/dev", "/dev/null", "/dev/shmx"]),
         "/engine/hooks": (["/usr/bin/x", "/usr/bin/x arg", "/opt/*", "/a *"],
