@@ -89,8 +89,9 @@ static bool apply_migrations(struct pin_config_store *store, struct pin_error *e
 
 /* A store of an earlier version is changed under the writers' lock: two at once migrate it once. */
 static bool bring_up(struct pin_config_store *store, struct pin_error *err) {
-    int64_t version;
-    if (!is_ours(store, &version, err))
+    int64_t version = 0;
+    /* its numbers are of one moment: another process may just be making it */
+    if (!pin_sql_run(store, err, "BEGIN") || !pin_sql_end(store, is_ours(store, &version, err), err))
         return false;
     if (version == (int64_t)PIN_COUNT(migrations))
         return true;

@@ -63,6 +63,8 @@ bool pin_requirement_parse(enum pin_installer installer, const char *text, struc
     pin_requirement_skip(&line);
     if (!grammars[installer](&line, &name, err))
         return false;
+    if (line.size > PIN_REQUIREMENT_MAX) /* spaces between the parts of a marker */
+        return pin_fail(err, PIN_ERROR_INVALID, "a requirement has at most %d bytes", PIN_REQUIREMENT_MAX);
     *requirement = (struct pin_requirement){name, pin_arena_strndup(arena, line.to, line.size)};
     return true;
 }

@@ -48,12 +48,12 @@ static void put_range(struct pin_requirement_line *line, size_t length) {
 }
 
 static bool take_range(struct pin_requirement_line *line, bool *exact, struct pin_error *err) {
-    const char *mark = strstr(line->at, " --"); /* what follows is no part of a range */
     *exact = false;
     if (*line->at != '@')
         return true;
     line->at++;
     pin_requirement_skip(line);
+    const char *mark = strstr(line->at, " --"); /* what follows is no part of a range */
     size_t length = pin_requirement_span(line, range_letters);
     if (mark != NULL && line->at + length > mark)
         length = (size_t)(mark - line->at);

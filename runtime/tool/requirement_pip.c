@@ -105,9 +105,10 @@ static bool is_marker_word(const char *at, size_t length) {
     return false;
 }
 
-/* The length of a quoted text with its quotes; 0: there is none. */
+/* The length of a quoted text with its quotes; 0: there is none. No spaces: pip looks for options in a line
+ * before it looks for quotes. */
 static size_t quoted(const char *at) {
-    static const char inside[] = PIN_LETTERS PIN_CAPITALS PIN_DIGITS "._+*- ";
+    static const char inside[] = PIN_LETTERS PIN_CAPITALS PIN_DIGITS "._+*-";
     size_t length = *at == '"' || *at == '\'' ? strspn(at + 1, inside) : 0;
     return *at != '\0' && (*at == '"' || *at == '\'') && at[length + 1] == *at ? length + 2 : 0;
 }

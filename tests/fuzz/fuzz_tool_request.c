@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     bool ok = pin_tool_request_parse(&request, (const char *)data, size, &found);
     assert(ok != pin_found_any(&found));
     if (ok) {
-        char *packet = pin_tool_request_packet(&request, "key");
+        char *packet = pin_tool_request_packet(&request, "key", NULL);
         assert(packet != NULL && json_is_object(request.args));
         free(packet);
         pin_tool_env(&request, &config, &arena, &env);

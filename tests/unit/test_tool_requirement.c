@@ -97,6 +97,7 @@ static void what_could_be_more_than_a_package_is_refused(void **state) {
         "x; os_name == 'a\"b'",
         "x; os_name == 'a",
         "x; os_name == '/etc'",
+        "x; os_name != ' --pre'",
         "x==1 y==2",
         "x\x80",
     };
@@ -129,6 +130,7 @@ static void what_could_be_more_than_a_package_is_refused(void **state) {
         "x@1 --registry=http://evil",
         "x@1 --integrity=sha1-00",
         "x@1 --pre",
+        "v@ --1.2.3 -x",
         "x@^1 --integrity=sha512-" SHA512_BASE64,
         "x --integrity=sha512-" SHA512_BASE64,
         "x@1.0.0 --integrity=sha512-AAAA",
