@@ -88,6 +88,7 @@ static bool read_state(struct pin_container *container, struct pin_error *err) {
     container->cgroup = text_of(container, state, "cgroup");
     container->boot = text_of(container, state, "boot");
     container->pid = (pid_t)json_integer_value(json_object_get(state, "pid"));
+    container->inode = (uint64_t)json_integer_value(json_object_get(state, "inode"));
     container->start_time = (uint64_t)json_integer_value(json_object_get(state, "startTime"));
     container->annotations = json_incref(json_object_get(state, "annotations"));
     json_decref(state);
@@ -124,6 +125,7 @@ bool pin_container_write(const struct pin_container *container, struct pin_error
     json_t *state = pin_container_state(container, PIN_STATUS_CREATED, true);
     (void)json_object_del(state, "status");
     json_object_set_new(state, "pid", json_integer(container->pid));
+    json_object_set_new(state, "inode", json_integer((json_int_t)container->inode));
     json_object_set_new(state, "startTime", json_integer((json_int_t)container->start_time));
     if (container->boot != NULL)
         json_object_set_new(state, "boot", json_string(container->boot));

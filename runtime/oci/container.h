@@ -2,9 +2,10 @@
  *
  * ROOT/ID/ (mode 0700) has state.json, written whole or not at all; config.json, a copy of the bundle's as it
  * was at `create`; and `start`, the socket on which the container waits. The process is known by its number,
- * its start time and the boot: a number that is used again is never taken for it. `create` holds a lock on
- * the directory while it lives; the other commands that change something take the lock on ROOT/ID/lock.
- * Source: OCI runtime-spec 1.2 runtime.md "State"; the words of errors are runc's, which engines match.
+ * its start time, the inode of its pidfd and the boot: a number that is used again is never taken for it.
+ * `create` holds a lock on the directory while it lives; the other commands that change something take the
+ * lock on ROOT/ID/lock. Source: OCI runtime-spec 1.2 runtime.md "State"; the words of errors are runc's,
+ * which engines match.
  */
 #pragma once
 
@@ -37,6 +38,7 @@ struct pin_container {
         *cgroup; /* below the bases of the hierarchies; systemd's, from "/", at their tops; NULL: none */
     const char *boot;
     pid_t pid;           /* 0: there is none yet */
+    uint64_t inode;      /* of its pidfd: from Linux 6.9 on no other process of this boot has it */
     uint64_t start_time; /* in clock ticks since boot, as /proc/PID/stat has it */
     json_t *annotations; /* owned; NULL: none */
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -57,9 +58,13 @@ static bool read_boot(char boot[64]) {
 
 bool pin_container_set_process(struct pin_container *container, pid_t pid, struct pin_error *err) {
     char state, boot[64] = "";
-    if (!read_stat(pid, &state, &container->start_time) || !read_boot(boot))
+    struct stat st;
+    PIN_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pidfd < 0 || fstat(pidfd, &st) != 0 || !read_stat(pid, &state, &container->start_time) ||
+        !read_boot(boot))
         return pin_fail(err, PIN_ERROR_SYSTEM, "the container's process is gone already");
     container->pid = pid;
+    container->inode = st.st_ino;
     container->boot = pin_arena_strdup(&container->arena, boot);
     return true;
 }
@@ -71,7 +76,9 @@ int pin_container_process(const struct pin_container *container) {
         return -1;
     PIN_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, container->pid, 0);
     /* looked at after it was opened: what is described is what the descriptor holds */
-    if (pidfd < 0 || !read_stat(container->pid, &state, &start_time) || start_time != container->start_time ||
+    struct stat st;
+    if (pidfd < 0 || fstat(pidfd, &st) != 0 || st.st_ino != container->inode ||
+        !read_stat(container->pid, &state, &start_time) || start_time != container->start_time ||
         state == 'Z' || state == 'X')
         return -1;
     if (container->boot == NULL || !read_boot(boot) || strcmp(boot, container->boot) != 0)

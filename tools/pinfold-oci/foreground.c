@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
@@ -35,6 +37,7 @@ int pin_oci_take_master(int socket) {
 }
 
 struct foreground {
+    pid_t pid;
     int pidfd, signals, master;
     bool raw;
     bool input; /* stdin has more */
@@ -67,6 +70,28 @@ static bool copy_some(int from, int to) {
     return got > 0 && pin_write_all(to, bytes, (size_t)got, &ignored);
 }
 
+/* Whether it is process 1 of its namespace and has no handler: the kernel then drops the signal. Whoever asks
+ * for the end of a container in the foreground (a batch system, a service manager) has no other way. */
+static bool is_deaf_init(pid_t pid, int number) {
+    char path[32];
+    PIN_FREE char *line = NULL;
+    size_t room = 0;
+    unsigned long long caught = ~0ULL;
+    bool first = false;
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    FILE *status = fopen(path, "re");
+    while (status != NULL && getline(&line, &room, status) > 0) {
+        const char *last = strrchr(line, '\t');
+        if (strncmp(line, "NSpid:", 6) == 0)
+            first = last != NULL && strtol(last + 1, NULL, 10) == 1 && strchr(line, '\t') != last;
+        else if (strncmp(line, "SigCgt:", 7) == 0)
+            caught = strtoull(line + 7, NULL, 16);
+    }
+    if (status != NULL)
+        (void)fclose(status);
+    return first && (caught >> (number - 1) & 1) == 0;
+}
+
 static void hand_signal_on(const struct foreground *self) {
     struct signalfd_siginfo got;
     if (read(self->signals, &got, sizeof(got)) != (ssize_t)sizeof(got) || got.ssi_signo == SIGCHLD)
@@ -74,7 +99,10 @@ static void hand_signal_on(const struct foreground *self) {
     if (got.ssi_signo == SIGWINCH)
         copy_size(self);
     else if (self->pidfd >= 0)
-        (void)syscall(SYS_pidfd_send_signal, self->pidfd, (int)got.ssi_signo, NULL, 0);
+        (void)syscall(SYS_pidfd_send_signal, self->pidfd,
+                      got.ssi_signo == SIGTERM && is_deaf_init(self->pid, SIGTERM) ? SIGKILL
+                                                                                   : (int)got.ssi_signo,
+                      NULL, 0);
 }
 
 static int open_signals(void) {
@@ -119,7 +147,7 @@ static void relay(struct foreground *self) {
 
 int pin_oci_wait(pid_t pid, int pidfd, int terminal) {
     PIN_CLOSE int signals = open_signals();
-    struct foreground self = {.pidfd = pidfd, .signals = signals, .master = terminal};
+    struct foreground self = {.pid = pid, .pidfd = pidfd, .signals = signals, .master = terminal};
     int status = 0;
     make_raw(&self);
     relay(&self);
