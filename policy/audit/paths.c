@@ -42,23 +42,14 @@ static bool is_scratch(const struct pin_policy *policy, const char *path, size_t
     return true;
 }
 
-/* "/" over an overlay brings these two with it. */
-static bool in_usual_scratch(const struct pin_policy *policy, const char *path) {
-    static const char *const usual[] = {"/tmp", "/dev/shm"};
-    for (size_t i = 0; i < PIN_COUNT(usual); i++)
-        if (pin_path_beneath(path, usual[i]) && !is_mounted(policy, usual[i]))
-            return policy->filesystem.tmp_bytes > 0;
-    return false;
-}
-
 static bool in_scratch(const struct pin_policy *policy, const char *path) {
     for (size_t i = 0; i < policy->filesystem.write.count; i++) {
         const char *entry = policy->filesystem.write.items[i].text;
         if (pin_path_beneath(path, entry) && is_scratch(policy, entry, i))
             return true;
         if (strcmp(entry, "/") == 0 && policy->filesystem.root == PIN_ROOT_OVERLAY &&
-            in_usual_scratch(policy, path))
-            return true;
+            pin_path_beneath(path, "/dev/shm"))
+            return policy->filesystem.tmp_bytes > 0; /* which "/" over an overlay brings along */
     }
     return false;
 }

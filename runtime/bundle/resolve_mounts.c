@@ -102,14 +102,6 @@ static void add_memory(struct pin_bundle *bundle, const char *path, uint64_t siz
     add_tmpfs(bundle, path, is_shm ? "nosuid,noexec,nodev,mode=1777" : "nosuid,nodev,mode=1777", size);
 }
 
-/* Where everything may be written, so may these two, which are no part of the overlay. */
-static void add_usual_scratch(struct pin_bundle *bundle, const struct pin_policy *policy, size_t after) {
-    static const char *const usual[] = {"/tmp", "/dev/shm"};
-    for (size_t i = 0; i < PIN_COUNT(usual); i++)
-        if (!is_mounted(bundle, policy, after, usual[i]))
-            add_memory(bundle, usual[i], policy->filesystem.tmp_bytes);
-}
-
 static void add_scratch(struct pin_bundle *bundle, const struct pin_policy *policy) {
     size_t kernel = bundle->mount_count; /* what comes before is the root's, and the kernel's */
     uint64_t size = policy->filesystem.tmp_bytes;
@@ -117,8 +109,8 @@ static void add_scratch(struct pin_bundle *bundle, const struct pin_policy *poli
     for (size_t i = 0; i < policy->filesystem.write.count && size > 0; i++) {
         const char *path = policy->filesystem.write.items[i].text;
         bool usual = strcmp(path, "/dev/shm") == 0 || strcmp(path, "/tmp") == 0;
-        if (overlay && strcmp(path, "/") == 0)
-            add_usual_scratch(bundle, policy, kernel);
+        if (overlay && strcmp(path, "/") == 0 && !is_mounted(bundle, policy, kernel, "/dev/shm"))
+            add_memory(bundle, "/dev/shm", size); /* /dev is no part of the overlay */
         if (pin_path_beneath(path, PIN_WORKSPACE_TARGET) || strcmp(path, "/") == 0 ||
             is_mounted(bundle, policy, kernel, path) || (overlay && !usual))
             continue;
