@@ -165,6 +165,7 @@ void pin_policy_set_everything(struct pin_policy *policy) {
     policy->engine.hooks = (struct pin_strings){COPY(policy, any_hook), 1};
     policy->engine.unfiltered = true;
     policy->privileged = policy->tty = true;
+    policy->audit.on_failure = PIN_AUDIT_COUNT;
     policy->frames = PIN_FRAMES_FD | PIN_FRAMES_STDOUT | PIN_FRAMES_STDOUT_LETTA;
     policy->optional = (1u << PIN_PROTECT_COUNT) - 1;
 }

@@ -122,6 +122,8 @@ static const struct pin_field_row audit_rows[] = {
           .word_count = PIN_COUNT(pin_record_words)),
     STRINGS("require_labels", REQUIRE_LABELS, audit.require_labels, pin_check_label),
     OBJECT("require_labels_for", require_labels_for),
+    FIELD("sync", FLAG, AUDIT_SYNC, audit.sync, .max = 1),
+    WORDS("on_failure", CHOICE, AUDIT_FAILURE, audit.on_failure, pin_audit_failure_words),
 };
 static const struct pin_field_object audit = {audit_rows, PIN_COUNT(audit_rows)};
 
@@ -220,6 +222,8 @@ static const char *const pointers[] = {
     [PIN_FIELD_SECRETS] = "/secrets",
     [PIN_FIELD_RECORD] = "/audit/record",
     [PIN_FIELD_REQUIRE_LABELS] = "/audit/require_labels",
+    [PIN_FIELD_AUDIT_SYNC] = "/audit/sync",
+    [PIN_FIELD_AUDIT_FAILURE] = "/audit/on_failure",
     [PIN_FIELD_LABELS_SECRETS] = "/audit/require_labels_for/secrets",
     [PIN_FIELD_LABELS_EGRESS] = "/audit/require_labels_for/egress",
     [PIN_FIELD_LABELS_PRIVILEGED] = "/audit/require_labels_for/privileged",

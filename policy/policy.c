@@ -28,6 +28,9 @@ _Static_assert(PIN_COUNT(pin_on_deny_words) == PIN_ON_DENY_COUNT, "every reactio
 const char *const pin_protocol_words[] = {[PIN_PROTOCOL_TCP] = "tcp", [PIN_PROTOCOL_UDP] = "udp"};
 _Static_assert(PIN_COUNT(pin_protocol_words) == PIN_PROTOCOL_COUNT, "every protocol has a word");
 
+const char *const pin_audit_failure_words[] = {[PIN_AUDIT_REFUSE] = "refuse", [PIN_AUDIT_COUNT] = "count"};
+_Static_assert(PIN_COUNT(pin_audit_failure_words) == PIN_AUDIT_FAILURE_COUNT, "every reaction has a word");
+
 const char *const pin_unknown_names_words[] = {
     [PIN_UNKNOWN_NXDOMAIN] = "nxdomain",
     [PIN_UNKNOWN_REFUSED] = "refused",
@@ -136,6 +139,10 @@ const char *pin_on_cap_name(enum pin_on_cap on_cap) {
 
 const char *pin_on_deny_name(enum pin_on_deny on_deny) {
     return word(pin_on_deny_words, PIN_ON_DENY_COUNT, on_deny);
+}
+
+const char *pin_audit_failure_name(enum pin_audit_failure reaction) {
+    return word(pin_audit_failure_words, PIN_AUDIT_FAILURE_COUNT, reaction);
 }
 
 const char *pin_unknown_names_name(enum pin_unknown_names answer) {

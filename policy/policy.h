@@ -23,6 +23,7 @@ enum pin_root_mode { PIN_ROOT_READ_ONLY, PIN_ROOT_OVERLAY, PIN_ROOT_MODE_COUNT }
 enum pin_on_cap { PIN_ON_CAP_DISCARD, PIN_ON_CAP_KILL, PIN_ON_CAP_COUNT };
 enum pin_on_deny { PIN_ON_DENY_ERRNO, PIN_ON_DENY_KILL, PIN_ON_DENY_COUNT };
 enum pin_protocol { PIN_PROTOCOL_TCP, PIN_PROTOCOL_UDP, PIN_PROTOCOL_COUNT };
+enum pin_audit_failure { PIN_AUDIT_REFUSE, PIN_AUDIT_COUNT, PIN_AUDIT_FAILURE_COUNT };
 enum pin_unknown_names { PIN_UNKNOWN_NXDOMAIN, PIN_UNKNOWN_REFUSED, PIN_UNKNOWN_COUNT };
 enum pin_inspect {                   /* what the first bytes of a connection to a name are held to */
                    PIN_INSPECT_AUTO, /* TLS on port 443, HTTP on port 80 */
@@ -69,7 +70,8 @@ const char *pin_access_name(enum pin_access access); /* "none", "read-only", "co
 const char *pin_root_mode_name(enum pin_root_mode mode);
 const char *pin_on_cap_name(enum pin_on_cap on_cap);
 const char *pin_on_deny_name(enum pin_on_deny on_deny);
-const char *pin_unknown_names_name(enum pin_unknown_names answer); /* "nxdomain", "refused" */
+const char *pin_audit_failure_name(enum pin_audit_failure reaction); /* "refuse", "count" */
+const char *pin_unknown_names_name(enum pin_unknown_names answer);   /* "nxdomain", "refused" */
 const char *pin_inspect_name(enum pin_inspect inspect);
 const char *pin_accept_name(unsigned bit);
 const char *pin_protocol_name(enum pin_protocol protocol);
@@ -219,6 +221,8 @@ enum pin_field {
     PIN_FIELD_LABELS_SECRETS,
     PIN_FIELD_LABELS_EGRESS,
     PIN_FIELD_LABELS_PRIVILEGED,
+    PIN_FIELD_AUDIT_SYNC,
+    PIN_FIELD_AUDIT_FAILURE,
     PIN_FIELD_OPTIONAL,
     PIN_FIELD_COUNT
 };
@@ -297,6 +301,8 @@ struct pin_policy {
         struct pin_strings record;         /* "lifecycle", "egress", "syscalls" */
         struct pin_strings require_labels; /* keys */
         struct pin_strings labels_secrets, labels_egress, labels_privileged; /* for runs that ask for these */
+        bool sync;                         /* each record is on the disk before the run goes on */
+        enum pin_audit_failure on_failure; /* what becomes of a run whose log can't be written */
     } audit;
     uint32_t optional; /* set of 1u << enum pin_protection */
 };

@@ -82,6 +82,7 @@ static number_order *order_of(const struct pin_field_row *row) {
     switch ((int)row->field) {
     case PIN_FIELD_USER:
     case PIN_FIELD_GROUP: return same_id;
+    case PIN_FIELD_AUDIT_SYNC:
     case PIN_FIELD_UNKNOWN_NAMES:
     case PIN_FIELD_ON_OUTPUT_CAP:
     case PIN_FIELD_SYSCALLS_ON_DENY: return at_least; /* the later word is the harder one */

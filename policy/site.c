@@ -93,6 +93,7 @@ bool pin_site_apply(struct pin_policy *policy, const struct pin_policy *site, st
     add_calls(policy, site);
     add_strings(policy, PIN_FIELD_REFUSE, &policy->environment.refuse, &site->environment.refuse);
     add_strings(policy, PIN_FIELD_RECORD, &policy->audit.record, &site->audit.record);
+    policy->audit.sync = policy->audit.sync || site->audit.sync;
     add_strings(policy, PIN_FIELD_REQUIRE_LABELS, &policy->audit.require_labels, &site->audit.require_labels);
     add_strings(policy, PIN_FIELD_LABELS_SECRETS, &policy->audit.labels_secrets, &site->audit.labels_secrets);
     add_strings(policy, PIN_FIELD_LABELS_EGRESS, &policy->audit.labels_egress, &site->audit.labels_egress);

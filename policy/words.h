@@ -16,6 +16,7 @@ extern const char *const pin_root_mode_words[PIN_ROOT_MODE_COUNT];
 extern const char *const pin_on_cap_words[PIN_ON_CAP_COUNT];
 extern const char *const pin_on_deny_words[PIN_ON_DENY_COUNT];
 extern const char *const pin_protocol_words[PIN_PROTOCOL_COUNT];
+extern const char *const pin_audit_failure_words[PIN_AUDIT_FAILURE_COUNT];
 extern const char *const pin_unknown_names_words[PIN_UNKNOWN_COUNT];
 extern const char *const pin_inspect_words[PIN_INSPECT_COUNT];
 extern const char *const pin_accept_words[PIN_ACCEPT_WORDS]; /* the index is the bit of enum pin_accept */

@@ -176,6 +176,8 @@ struct pin_bundle_ext {
     size_t layer_count;
     const char **record; /* what the audit log keeps: policy.audit.record */
     size_t record_count;
+    bool audit_sync; /* policy.audit */
+    enum pin_audit_failure audit_failure;
     struct pin_pair *places; /* "/resources/memory", "file:line:column": see bundle_places.h */
     size_t place_count;
     uint32_t ids;      /* policy.identity.ids */

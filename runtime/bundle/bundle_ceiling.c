@@ -205,8 +205,10 @@ static void state_grants(struct pin_policy *asked, const struct pin_bundle *bund
     asked->tty = bundle->process.terminal;
     asked->frames = ext->frames;
     asked->optional = ext->optional;
-    if (ext->present && ext->record != NULL)
+    if (ext->present && ext->record != NULL) {
         asked->audit.record = strings_of(&asked->arena, ext->record, ext->record_count);
+        asked->audit.on_failure = ext->audit_failure;
+    }
 }
 
 struct pin_policy *pin_bundle_as_policy(const struct pin_bundle *bundle, const struct pin_policy *ceiling,

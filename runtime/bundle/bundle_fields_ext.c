@@ -23,6 +23,10 @@ static const char *inspect_name(unsigned inspect) {
     return pin_inspect_name((enum pin_inspect)inspect);
 }
 
+static const char *audit_failure_name(unsigned reaction) {
+    return pin_audit_failure_name((enum pin_audit_failure)reaction);
+}
+
 static const char *unknown_names_name(unsigned answer) {
     return pin_unknown_names_name((enum pin_unknown_names)answer);
 }
@@ -141,6 +145,9 @@ static const struct pin_bundle_row ext_rows[] = {
     PIN_ROW("labels", PAIRS, PIN_AT(EXT, labels), PIN_N(EXT, label_count)),
     PIN_ROW("rootOverlay", OBJECT, PIN_HAS(EXT, root_overlay.enabled), .table = &overlay_fields),
     PIN_ROW("layers", TEXTS, PIN_AT(EXT, layers), PIN_N(EXT, layer_count)),
+    PIN_ROW("auditSync", FLAG, PIN_AT(EXT, audit_sync)),
+    PIN_ROW("auditOnFailure", CHOICE, PIN_AT(EXT, audit_failure), .name = audit_failure_name,
+            .names = PIN_AUDIT_FAILURE_COUNT),
     PIN_ROW("record", TEXTS, PIN_AT(EXT, record), PIN_N(EXT, record_count)),
     PIN_ROW("places", PAIRS, PIN_AT(EXT, places), PIN_N(EXT, place_count)),
     PIN_ROW("ids", NUMBER, PIN_U32(EXT, ids)),

@@ -242,7 +242,9 @@ void pin_fill_grants(struct pin_bundle *bundle, const struct pin_policy *policy)
     if (ext->record == NULL) {
         ext->record = copy_strings(&bundle->arena, &policy->audit.record);
         ext->record_count = policy->audit.record.count;
+        ext->audit_failure = policy->audit.on_failure;
     }
+    ext->audit_sync = ext->audit_sync || policy->audit.sync;
     if (ext->ids == 0)
         ext->ids = policy->identity.ids;
     ext->optional = policy->optional;

@@ -246,3 +246,48 @@ def test_a_sink_that_is_not_there_is_said_to_be(log):
     done = log.audit("export", "--journald", "--socket", str(log.pinfold.home / "nothing"))
     assert done.returncode == 2 and b"journald" in done.stderr
     assert log.audit("export").returncode == 2 and log.audit("export", "--syslog", "--journald").returncode == 2
+
+
+def test_a_policy_may_have_what_cant_be_written_counted(log):
+    policy = log.pinfold.policy(audit={"record": ["lifecycle"], "on_failure": "count"})
+    assert log.run("true", policy=policy).returncode == 0
+    good = log.path.read_bytes()
+    log.path.write_bytes(good[:-20])  # a sink that takes nothing
+    done = log.run("sh", "-c", "exit 3", policy=policy, options=["--json"])
+    result = json.loads(done.stdout)
+    assert done.returncode == 3 and result["missing"].count("audit") == 1
+    log.path.write_bytes(good)
+    assert log.run("true", policy=policy).returncode == 0 and log.events() == ["start", "end"] * 2
+
+
+def test_a_kept_sandbox_tells_how_many_records_are_missing(log):
+    policy = log.pinfold.policy(audit={"record": ["lifecycle"], "on_failure": "count"})
+    def call(*arguments):
+        return log.pinfold.call([str(log.pinfold.program), *arguments], env=log.env)
+    call("up", "work", "--policy", policy)
+    good = log.path.read_bytes()
+    log.path.write_bytes(good[:-20])
+    result = json.loads(call("exec", "work", "--json", "--", "true").stdout)
+    assert result["status"] == "success" and "audit" in result["missing"]
+    log.path.write_bytes(good)
+    assert json.loads(call("exec", "work", "--json", "--", "true").stdout)["missing"].count("audit") == 0
+    call("rm", "--force", "work")
+    assert log.events() == ["start", "dropped", "exec", "exec-end", "end", "remove"]
+    assert log.records()[1]["data"] == {"records": 2} and log.audit("verify").returncode == 0
+
+
+def test_a_policy_that_counts_is_wider_than_one_that_refuses(log):
+    refuse, count = (log.pinfold.policy(audit={"record": ["lifecycle"], **more}) for more in ({}, {"on_failure": "count"}))
+    assert log.pinfold.call([str(log.pinfold.program), "policy", "diff", refuse, count]).returncode == 1
+    assert log.pinfold.call([str(log.pinfold.program), "policy", "diff", count, refuse]).returncode == 0
+
+
+def test_a_policy_may_have_each_record_on_the_disk(as_root):
+    log = Log(as_root)
+    policy = as_root.policy(audit={"record": ["lifecycle"], "sync": True})
+    trace = as_root.home / "trace"
+    argv = ["strace", "-f", "-e", "trace=fdatasync", "-o", str(trace), *as_root.argv("true", policy=policy)]
+    if shutil.which("strace") is None:
+        pytest.skip("strace isn't here")
+    assert as_root.call(argv, env=log.env).returncode == 0
+    assert trace.read_text().count("fdatasync(") >= 4  # the log and its head, twice

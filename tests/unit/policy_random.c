@@ -215,6 +215,7 @@ static void protection(struct text *text) {
 }
 
 static const char *const unknown[] = {"\"nxdomain\"", "\"refused\""};
+static const char *const failure[] = {"\"refuse\"", "\"count\""};
 static const char *const sizes[] = {"\"1MiB\"", "\"64MiB\"", "\"3GiB\"", "\"unlimited\""};
 static const char *const bounded[] = {"0", "\"1MiB\"", "\"64MiB\"", "\"1GiB\""};
 static const char *const counts[] = {"8", "64", "1000"};
@@ -313,6 +314,8 @@ static void add_rest(struct text *text) {
     add_list(text, "frames", frame);
     open_object(text, "audit");
     add_list(text, "record", record);
+    FIELD(text, "sync", flags);
+    FIELD(text, "on_failure", failure);
     add_list(text, "require_labels", secret);
     open_object(text, "require_labels_for");
     add_list(text, "secrets", secret);

@@ -101,6 +101,8 @@ static void each_field_has_its_direction(void **state) {
         {"\"tty\": false",                                                                            "\"tty\": true",                                                    "/tty"                        },
         {"\"frames\": [\"fd\"]",                                                                      "\"frames\": [\"fd\", \"stdout\"]",                                 "/frames"                     },
         {"\"audit\": {\"record\": [\"egress\"]}",                                                     "\"audit\": {}",                                                    "/audit/record"               },
+        {"\"audit\": {\"sync\": true}",                                                               "\"audit\": {}",                                                    "/audit/sync"                 },
+        {"\"audit\": {}",                                                                             "\"audit\": {\"on_failure\": \"count\"}",                           "/audit/on_failure"           },
         {"\"audit\": {\"require_labels\": [\"tenant\"]}",                                             "\"audit\": {}",                                                    "/audit/require_labels"       },
         {"\"optional\": []",                                                                          "\"optional\": [\"swap\"]",                                         "/optional"                   },
     };

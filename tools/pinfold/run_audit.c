@@ -62,21 +62,53 @@ static bool write_anew(struct pin_run_audit *audit, const struct pin_audit_event
     struct pin_error again = {0};
     pin_audit_close(&audit->log);
     if (!pin_audit_open(&audit->log, true, &again) ||
-        !pin_audit_write(&audit->log, event, &audit->end, &again))
-        return false; /* the first cause is the one to tell */
+        !pin_audit_write(&audit->log, event, &audit->end, &again)) {
+        if (!pin_is_set(err)) /* the first cause is the one to tell */
+            *err = again;
+        return false;
+    }
     pin_error_clear(err);
     return true;
+}
+
+static bool counts(const struct pin_run_audit *audit) {
+    return audit->bundle != NULL && audit->bundle->ext.audit_failure == PIN_AUDIT_COUNT;
+}
+
+/* One write, or one more after the log was opened anew. */
+static bool try_event(struct pin_run_audit *audit, const struct pin_audit_event *event,
+                      struct pin_error *err) {
+    if (audit->log.head >= 0 && pin_audit_write(&audit->log, event, &audit->end, err))
+        return true;
+    return (audit->stays || counts(audit)) && write_anew(audit, event, err);
+}
+
+/* How many are missing before the one that comes now. */
+static bool tell_dropped(struct pin_run_audit *audit, struct pin_error *err) {
+    if (audit->dropped == 0)
+        return true;
+    json_t *data = json_pack("{s:I}", "records", (json_int_t)audit->dropped);
+    const struct pin_audit_event event = {"dropped", audit->sandbox, audit->labels, data};
+    bool ok = try_event(audit, &event, err);
+    json_decref(data);
+    if (ok)
+        audit->dropped = 0;
+    return ok;
 }
 
 static bool write_event(struct pin_run_audit *audit, const char *name, json_t *data, struct pin_error *err) {
     const struct pin_audit_event event = {name, audit->sandbox, audit->labels, data};
     if (audit->exec != 0 && data != NULL)
         set(data, "exec", json_integer(audit->exec));
-    bool ok = data != NULL ? pin_audit_write(&audit->log, &event, &audit->end, err) ||
-                                 (audit->stays && write_anew(audit, &event, err))
+    bool ok = data != NULL ? tell_dropped(audit, err) && try_event(audit, &event, err)
                            : pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory for an audit record");
     json_decref(data);
-    return ok;
+    if (ok || !counts(audit))
+        return ok;
+    audit->dropped++;
+    audit->has_dropped = true;
+    pin_error_clear(err);
+    return true;
 }
 
 static json_t *start_data(const struct pin_bundle *bundle, const char *fingerprint, bool is_kept,
@@ -112,13 +144,13 @@ bool pin_run_audit_start(struct pin_run_audit *audit, const struct pin_bundle *b
     audit->sandbox = sandbox;
     audit->bundle = bundle;
     audit->labels = labels_json(ext->labels, ext->label_count);
-    audit->log.sync = sync;
-    if (!pin_audit_open(&audit->log, true, err))
-        return false;
+    audit->log.sync = sync || ext->audit_sync;
+    if (!counts(audit) && !pin_audit_open(&audit->log, true, err))
+        return false; /* where it counts, the first record finds that out */
     /* a run of which only egress is recorded has a start all the same: it proves that the log can be written
      */
-    return write_event(audit, "start", start_data(bundle, fingerprint, audit->stays, mask), err) &&
-           pin_audit_reserve(&audit->log, RESERVED_BYTES, err);
+    audit->is_started = write_event(audit, "start", start_data(bundle, fingerprint, audit->stays, mask), err);
+    return audit->is_started && (counts(audit) || pin_audit_reserve(&audit->log, RESERVED_BYTES, err));
 }
 
 bool pin_run_audit_secrets(struct pin_run_audit *audit, const struct pin_secrets *secrets,
@@ -200,7 +232,7 @@ bool pin_run_audit_end(struct pin_run_audit *audit, const struct pin_result *res
         return true;
     bool ok = !audit->lifecycle ||
               (write_limits(audit, result, &err) && write_event(audit, "end", end_data(result, error), &err));
-    return note(audit, ok, &err) && !pin_is_set(&audit->fault);
+    return note(audit, ok, &err) && !pin_is_set(&audit->fault) && !audit->has_dropped;
 }
 
 bool pin_run_audit_exec(struct pin_run_audit *audit, uint32_t exec, const char *const *args, size_t count,
@@ -217,7 +249,8 @@ bool pin_run_audit_exec_end(struct pin_run_audit *audit, uint32_t exec, const st
     if (!audit->lifecycle)
         return true;
     audit->exec = exec;
-    return write_limits(audit, result, err) && write_event(audit, "exec-end", end_data(result, &none), err);
+    return write_limits(audit, result, err) && write_event(audit, "exec-end", end_data(result, &none), err) &&
+           audit->dropped == 0;
 }
 
 bool pin_run_audit_exec_refusal(struct pin_run_audit *audit, const char *const *args, size_t count,

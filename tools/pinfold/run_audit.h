@@ -25,6 +25,8 @@ struct pin_run_audit { /* PIN_RUN_AUDIT_NONE at first */
     json_t *labels;
     bool stays;                /* for long: the log may be put aside meanwhile, and is opened anew then */
     uint32_t exec;             /* of a kept sandbox; 0: the sandbox itself */
+    bool is_started, has_dropped;
+    uint64_t dropped; /* records since the last that is in the log, where the policy has such counted */
     struct pin_audit_head end; /* after the last record that was written */
     struct pin_error fault;
 };
@@ -34,7 +36,7 @@ struct pin_run_audit { /* PIN_RUN_AUDIT_NONE at first */
 /* clang-format on */
 
 static inline bool pin_run_audit_is_on(const struct pin_run_audit *audit) {
-    return audit->log.head >= 0;
+    return audit->is_started;
 }
 
 /* Whether a run of this bundle is recorded at all. */
@@ -63,7 +65,8 @@ bool pin_run_audit_remove(const char *sandbox, const json_t *labels, struct pin_
 
 /* A broker's event; false when it couldn't be written. */
 bool pin_run_audit_egress(struct pin_run_audit *audit, const json_t *event);
-/* "limit" where one was hit, and "end"; `error` is of a run that has no result. False with the fault set. */
+/* "limit" where one was hit, and "end"; `error` is of a run that has no result. False with the fault set, or without
+ * one where records were dropped and the policy has them counted. */
 bool pin_run_audit_end(struct pin_run_audit *audit, const struct pin_result *result,
                        const struct pin_error *error);
 void pin_run_audit_close(struct pin_run_audit *audit);

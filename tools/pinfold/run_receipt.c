@@ -94,7 +94,7 @@ static json_t *host_json(void) {
 }
 
 static json_t *audit_json(const struct pin_run_audit *audit) {
-    if (!pin_run_audit_is_on(audit))
+    if (!pin_run_audit_is_on(audit) || audit->end.hash[0] == '\0')
         return json_null();
     return json_pack("{s:I, s:s}", "seq", (json_int_t)audit->end.seq, "hash", audit->end.hash);
 }

@@ -147,12 +147,13 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
         "/syscalls/baseline": ("strict", "tool", "build", "oci"),
         "/syscalls/on_deny": ("errno", "kill"),
         "/network/unknown_names": ("nxdomain", "refused"),
+        "/audit/on_failure": ("refuse", "count"),
     }
     for pointer, known in words.items():
         yield from good(pointer, list(known))
         yield from bad(pointer, ["", known[0].upper(), known[0] + " ", known[0][:-1], known[0] + "\n", "x", 0, None, True,
                                  [known[0]], {}])
-    for pointer in ("/privileged", "/tty", "/engine/unfiltered"):
+    for pointer in ("/privileged", "/tty", "/engine/unfiltered", "/audit/sync"):
         yield from good(pointer, [True, False])
         yield from bad(pointer, [0, 1, "true", "", None, [], {}])
 
