@@ -151,7 +151,8 @@ static uint64_t ns_of(struct timeval time) {
     return (uint64_t)time.tv_sec * PIN_NS_PER_S + (uint64_t)time.tv_usec * 1000;
 }
 
-/* Without a cgroup, or its file: what the kernel has added up for init's children, and the largest of them. */
+/* Without a cgroup, or its file: what the kernel has added up for init's children, and the largest of them.
+ */
 static void read_usage(struct run *run, const struct rusage *used) {
     const struct pin_cgroup_ops *cgroup = &run->given->cgroup;
     struct pin_usage *usage = &run->result->usage;
