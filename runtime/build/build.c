@@ -262,7 +262,7 @@ static bool raise_rlimits(const struct pin_plan *plan, pid_t pid, struct pin_err
     for (size_t i = 0; i < plan->rlimit_count; i++) {
         const struct pin_plan_rlimit *asked = &plan->rlimits[i];
         const struct rlimit limit = {asked->soft, asked->hard};
-        if (asked->raised && prlimit(pid, asked->resource, &limit, NULL) != 0)
+        if (asked->raised && prlimit(pid, (__rlimit_resource_t)asked->resource, &limit, NULL) != 0)
             return pin_fail_errno(err, "raise resource limit %d", asked->resource);
     }
     return true;

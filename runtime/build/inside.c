@@ -203,7 +203,7 @@ static bool set_rlimits(struct state *state, struct pin_error *err) {
     for (size_t i = 0; i < plan->rlimit_count; i++) {
         const struct pin_plan_rlimit *asked = &plan->rlimits[i];
         const struct rlimit limit = {asked->soft, asked->hard};
-        if (setrlimit(asked->resource, &limit) != 0)
+        if (setrlimit((__rlimit_resource_t)asked->resource, &limit) != 0)
             return pin_fail_errno(err, "set resource limit %d", asked->resource);
     }
     return true;

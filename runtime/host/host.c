@@ -25,7 +25,7 @@ static uint32_t get_capabilities(void) {
 static void get_hard_limits(struct pin_host *host) {
     for (int i = 0; i < PIN_HOST_RLIMITS; i++) {
         struct rlimit now;
-        bool limited = getrlimit(i, &now) == 0 && now.rlim_max != RLIM_INFINITY;
+        bool limited = getrlimit((__rlimit_resource_t)i, &now) == 0 && now.rlim_max != RLIM_INFINITY;
         host->hard_limits[i] = limited ? now.rlim_max : UINT64_MAX;
     }
 }
