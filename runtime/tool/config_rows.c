@@ -27,13 +27,15 @@ static const char *column(sqlite3_stmt *query, int index) {
 /* --- reading --- */
 
 static bool take_content(struct pin_tool_config *config, const char *text, struct pin_error *err) {
-    static struct pin_findings found;
-    memset(&found, 0, sizeof(found));
-    if (text != NULL && pin_tool_config_parse(config, "the stored configuration", text, strlen(text), &found))
-        return true;
-    if (text == NULL)
+    struct pin_findings *found = calloc(1, sizeof(*found));
+    if (found == NULL || text == NULL) {
+        free(found);
         return pin_fail(err, PIN_ERROR_SYNTAX, "the stored configuration has no content");
-    return pin_fail_findings(err, &found);
+    }
+    bool good = pin_tool_config_parse(config, "the stored configuration", text, strlen(text), found) ||
+                pin_fail_findings(err, found);
+    free(found);
+    return good;
 }
 
 static bool take_env(struct pin_config_store *store, struct pin_tool_config *config, const char *id,

@@ -431,3 +431,75 @@ def test_the_clients_configured_index_where_there_is_one(deps):
     kept = {key: value for key, value in os.environ.items() if key.startswith("PIP_")}
     deps.env = lambda **extra: environment(**{**extra, **kept, "PATH": path, "HOME": os.environ.get("HOME", "/root")})
     assert deps.value("def f():\n  import six\n  return six.PY3", ["six"]) is True
+
+
+def python_image(programs, pinfold, folder):
+    """An image with this host's /usr/bin/python3 and what it needs, imported as "small"."""
+    import io
+    import tarfile
+    from test_run_image import Box
+    import hostile_images as hostile
+    real = pathlib.Path("/usr/bin/python3").resolve()
+    library = pathlib.Path("/usr/lib") / real.name
+    made, seen = io.BytesIO(), set()
+    listed = subprocess.run(["ldd", real, *library.glob("lib-dynload/*.so")], capture_output=True, text=True, check=True).stdout
+    needed = sorted({word for line in listed.splitlines() for word in line.split() if word.startswith("/") and not word.endswith(":")})
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        def add(source, name):
+            if name not in seen:
+                seen.add(name)
+                archive.add(source, name, recursive=False)
+        for name in ("usr", "usr/bin", "usr/lib", "usr/lib64", "usr/share", "tmp"):
+            add("/tmp" if name == "tmp" else f"/{name}", name)
+        for link in ("bin", "lib", "lib64"):
+            entry = tarfile.TarInfo(link)
+            entry.type, entry.linkname = tarfile.SYMTYPE, f"usr/{link}"
+            archive.addfile(entry)
+        add(real, f"usr/bin/{real.name}")
+        entry = tarfile.TarInfo("usr/bin/python3")
+        entry.type, entry.linkname = tarfile.SYMTYPE, real.name
+        archive.addfile(entry)
+        for path in [library, *sorted(library.rglob("*"))]:
+            if "__pycache__" not in path.parts and "test" not in path.parts:
+                add(path, str(path)[1:])
+        for wheel_of_pip in [pathlib.Path("/usr/share/python-wheels"), *pathlib.Path("/usr/share/python-wheels").glob("pip-*.whl")]:
+            add(wheel_of_pip, str(wheel_of_pip)[1:])
+        for path in needed:
+            add(os.path.realpath(path), path[1:] if path.startswith("/usr") else f"usr{path}")
+    box = Box(pinfold, programs, folder)
+    source = hostile.Layout([made.getvalue()], bend_config=lambda value: {**value, "config": {"Env": ["PATH=/usr/bin"]}}).write(folder / "layout")
+    box.image("import", source, "small")
+    return box.store
+
+
+@pytest.mark.skipif(not list(pathlib.Path("/usr/share/python-wheels").glob("pip-*.whl")), reason="this host keeps no wheel of pip in /usr/share")
+def test_an_image_has_layers_of_its_own(deps, programs, tmp_path):
+    folder = tmp_path / "image"
+    (folder / "layout").mkdir(parents=True)
+    store = python_image(programs, deps.pinfold, folder)
+    environment = deps.env
+    deps.env = lambda **extra: environment(PINFOLD_IMAGES=str(store), **extra)
+    host = deps.call(SHOW, ["tooldep==1.0"])
+    inside = deps.call(SHOW, ["tooldep==1.0"], "--image", "small")
+    assert inside.get("status") == "success", inside
+    assert (inside["func_return"]["version"], inside["func_return"]["said"]) == ("1.0", "I am 1.0\n")
+    assert inside["dependencies"] == host["dependencies"] and len(deps.kept()) == 2
+    image = {row["image"] for row in deps("deps", "ls")["layers"]}
+    assert "host" in image and any(name.startswith("sha256:") for name in image)
+
+
+def test_warm_calls_have_their_dependencies_and_hold_them(deps):
+    source = "import sys\ndef f():\n  import tooldep\n  return [tooldep.VERSION, sys.prefix]"
+    request = {"language": "python", "source": source, "name": "f", "pip_requirements": ["tooldep==1.0"], "reuse": "fingerprint"}
+    tool = [str(deps.pinfold.program), "tool"]
+    try:
+        prepared = deps.pinfold.call([*tool, "prepare"], input=json.dumps(request).encode(), env=deps.env(), timeout=120)
+        assert prepared.returncode == 0, prepared.stdout
+        rows = deps("deps", "ls")["layers"]
+        assert [row["in_use"] for row in rows] == [True] and deps("deps", "gc", "--all")["layers"] == 0
+        result = json.loads(deps.pinfold.call([*tool, "call"], input=json.dumps(request).encode(), env=deps.env()).stdout)
+        assert result["func_return"] == ["1.0", "/opt/pinfold/python"] and result["notes"] == [], result
+        assert result["dependencies"]["pip"] == rows[0]["lock"]
+    finally:
+        deps.raw("pool", "clear")
+    wait_until(lambda: deps("deps", "gc", "--all") and deps.kept() == [])

@@ -101,6 +101,8 @@ static int run_warm(struct cold *cold, const struct pin_call_options *values, st
     if (end == PIN_WARM_CANNOT)
         (void)snprintf(cold->note, sizeof(cold->note), "reuse: the call had a sandbox of its own: %s",
                        err.message);
+    if (end == PIN_WARM_ANSWERED)
+        pin_call_deps_tell(&cold->call.deps, result);
     if (end == PIN_WARM_FAILED)
         code = pin_report(&err, true);
     else
@@ -121,7 +123,7 @@ static bool resolve(struct cold *cold, const char *name, const struct pin_call_o
 static int run_call(const struct pin_invocation *invocation) {
     const struct pin_call_options *values = invocation->values;
     static struct pin_findings found;
-    struct cold cold = {.call = {.installs = true}, .run = PIN_ONE_SHOT_NONE};
+    struct cold cold = {.run = PIN_ONE_SHOT_NONE};
     bool ok =
         resolve(&cold, invocation->argument_count > 0 ? invocation->arguments[0] : NULL, values, &found);
     int code = !ok ? report_refusal(&cold, &found, values->audit_sync)

@@ -141,6 +141,10 @@ static int hold(const struct making *making, struct pin_error *err) {
         if (!recreate && pin_deps_exists(making->store, making->key))
             return pin_steal_fd(&lock);
         pin_close_fd(&lock);
+        if (making->options->found) {
+            (void)pin_fail(err, PIN_ERROR_NOT_FOUND, "they aren't installed yet");
+            return -1;
+        }
         if (!make_alone(making, recreate, err))
             return -1;
         recreate = false;

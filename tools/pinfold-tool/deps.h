@@ -25,6 +25,7 @@ struct pin_deps_options {
     const char *image, *site; /* as of the call; NULL: host, none */
     const char *policy;       /* of the call: what it can go without, an installation can */
     bool recreate;
+    bool found; /* what isn't there is an error */
 };
 
 /* Only what the language of the call can use is installed. */

@@ -85,9 +85,9 @@ static void show_layers(struct pin_call *call) {
 static bool add_dependencies(struct pin_call *call, struct pin_front *front,
                              const struct pin_call_options *values, struct pin_findings *found) {
     const struct pin_deps_options how = {call->options.image, call->options.site, call->options.policy,
-                                         values->recreate};
+                                         values->recreate, call->installs == PIN_INSTALLS_FOUND};
     struct pin_error err = {0};
-    if (!call->installs || !pin_call_has_requirements(&call->config))
+    if (!pin_call_has_requirements(&call->config))
         return true;
     if (!make_bundle(call, front, found))
         return false;
@@ -129,7 +129,7 @@ struct pin_warm pin_call_warm(struct pin_call *call, const struct pin_front *fro
                              .front = front,
                              .shape = &call->shape,
                              .sealed = call->env.sealed_count > 0,
-                             .installed = pin_call_has_requirements(&call->config),
+                             .deps = &call->deps,
                              .arena = &call->arena,
                              .state_dir = -1};
 }

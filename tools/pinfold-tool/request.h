@@ -46,12 +46,17 @@ struct pin_call_options {
     PIN_CALL_ROW("audit-sync", PIN_OPTION_FLAG, audit_sync, NULL, "each audit record is on the disk before the call goes on")
 /* clang-format on */
 
+enum pin_installs {
+    PIN_INSTALLS,       /* what isn't there is installed: seconds may pass */
+    PIN_INSTALLS_FOUND, /* a call whose requirements aren't installed yet doesn't resolve */
+};
+
 struct pin_call { /* zeroed at first; stays where it is */
     struct pin_tool_request request;
     struct pin_call_config config;
     struct pin_arena arena;
     struct pin_tool_env env;
-    bool installs; /* requirements: without it they are left out, and the call isn't to be run */
+    enum pin_installs installs;
     struct pin_call_deps deps;
     char **argv; /* of the runner */
     size_t arg_count;

@@ -188,6 +188,8 @@ static bool run_warm(struct job *job, struct pin_call *call, const struct pin_fr
     on_connected(job, -1);
     pin_warm_free(&warm);
     if (end == PIN_WARM_ANSWERED)
+        pin_call_deps_tell(&call->deps, result);
+    if (end == PIN_WARM_ANSWERED)
         finish(job, json_pack("{s:O, s:i, s:o}", "id", job->id, "exit_code", code, "result", result));
     else if (end == PIN_WARM_FAILED && !job->cancelled)
         finish_error(job, &err);
@@ -198,7 +200,7 @@ static bool run_warm(struct job *job, struct pin_call *call, const struct pin_fr
 
 static void run_job(struct job *job) {
     struct pin_front front = PIN_FRONT_NONE;
-    struct pin_call call = {0};
+    struct pin_call call = {.installs = PIN_INSTALLS_FOUND}; /* the cold call installs */
     struct pin_findings *found = calloc(1, sizeof(*found));
     PIN_FREE char *text = json_dumps(job->request, JSON_COMPACT);
     bool done = false;

@@ -49,8 +49,6 @@ static bool check(const struct pin_warm *warm, struct pin_error *err) {
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it wants a receipt");
     if (warm->sealed)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is handed sealed values");
-    if (warm->installed)
-        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it has requirements");
     if (bundle->ext.secret_count > 0)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is handed secrets");
     if (bundle->ext.record_count > 0)
@@ -207,8 +205,13 @@ static bool start(struct pin_warm *warm, const char *name, struct pin_error *err
     char **runner =
         pin_runner_argv(warm->request->language, shares(warm) ? PIN_RUNNER_FORKS : PIN_RUNNER_AHEAD,
                         warm->arena, &runner_count);
+    if (pin_call_deps_python(warm->deps) != NULL)
+        command[0] = runner[0] = pin_arena_strdup(warm->arena, pin_call_deps_python(warm->deps));
     generalise(warm, &options);
-    bool ok = pin_front_bundle(&front, &options, command, count, &found) && pin_front_plan(&front, &found);
+    bool ok = pin_front_bundle(&front, &options, command, count, &found);
+    if (ok)
+        pin_call_deps_path(warm->deps, front.bundle);
+    ok = ok && pin_front_plan(&front, &found);
     if (!ok)
         (void)pin_fail_findings(err, &found);
     const struct pin_kept_runner kept = {(const char *const *)runner, shares(warm), NULL, 0,

@@ -13,6 +13,7 @@
 
 #include "runtime/tool/fingerprint.h"
 #include "runtime/tool/request.h"
+#include "tools/pinfold-tool/deps.h"
 #include "tools/pinfold-tool/pool.h"
 #include "tools/pinfold/front.h"
 
@@ -21,8 +22,8 @@ struct pin_warm { /* borrowed but for what is below the line */
     const struct pin_front_options *options;
     const struct pin_front *front; /* of the call, with its bundle */
     const struct pin_tool_shape *shape;
-    /* the call is handed sealed values, wants a receipt, or has requirements: it can't share */
-    bool sealed, receipt, installed;
+    bool sealed, receipt; /* the call is handed sealed values, or wants a receipt: it can't share */
+    const struct pin_call_deps *deps; /* a sandbox that is started inherits its locks */
     void *self;
     void (*connected)(void *self, int socket); /* before a call is sent to it; NULL: nobody wants to know */
 
