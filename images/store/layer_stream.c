@@ -13,7 +13,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "images/store/hash.h"
+#include "images/store/layer_pipe.h"
 
 #define CHUNK ((size_t)256 * 1024)
 
@@ -42,13 +42,17 @@ struct pin_layer_stream {
     int fd;
     const struct compression *compression;
     struct pin_layer_limits limits;
-    struct archive *unpacker; /* NULL where nothing is compressed */
+    struct pin_layer_pipe *pipe;
+    struct archive *unpacker; /* NULL where nothing is compressed; the pipe's while it is open */
+    const char *block;        /* what the unpacker gave, and isn't handed on yet */
+    size_t block_size;
+    uint64_t read; /* bytes of the blob; the pipe's */
+    bool empty;    /* compressed nothing */
     struct archive *tar;
-    struct pin_hasher *hasher;
     uint64_t compressed, uncompressed, file_bytes, entries, deadline_ns;
     struct pin_error failure; /* of our read callback, which libarchive can't carry */
     bool at_end;
-    char buffer[CHUNK];
+    char buffer[CHUNK]; /* of compressed bytes */
 };
 
 static uint64_t now_ns(void) {
@@ -62,10 +66,11 @@ static bool too_much(const char *what, uint64_t limit, struct pin_error *err) {
                     what);
 }
 
-static bool count_bytes(struct pin_layer_stream *stream, const void *data, size_t size,
+static bool count_bytes(struct pin_layer_stream *stream, const struct pin_layer_piece *piece,
                         struct pin_error *err) {
     const struct pin_layer_limits *limits = &stream->limits;
-    stream->uncompressed += size;
+    stream->uncompressed += piece->size;
+    stream->compressed = piece->taken;
     if (stream->uncompressed > limits->bytes)
         return too_much("bytes", limits->bytes, err);
     if (stream->uncompressed > limits->ratio_after &&
@@ -75,61 +80,94 @@ static bool count_bytes(struct pin_layer_stream *stream, const void *data, size_
     if (now_ns() > stream->deadline_ns)
         return pin_fail(err, PIN_ERROR_REFUSED, "the layer takes more than %llu s to unpack",
                         (unsigned long long)(limits->time_ns / PIN_NS_PER_S));
-    pin_hasher_add(stream->hasher, data, size);
     return true;
+}
+
+static ssize_t read_at(struct pin_layer_stream *stream, void *to, size_t room) {
+    ssize_t got;
+    do
+        got = pread(stream->fd, to, room, (off_t)stream->read);
+    while (got < 0 && errno == EINTR);
+    stream->read += got > 0 ? (uint64_t)got : 0;
+    return got;
 }
 
 static la_ssize_t read_blob(struct archive *archive, void *context, const void **data) {
     struct pin_layer_stream *stream = context;
-    ssize_t got;
-    do
-        got = pread(stream->fd, stream->buffer, CHUNK, (off_t)stream->compressed);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = read_at(stream, stream->buffer, CHUNK);
     if (got < 0) {
         archive_set_error(archive, errno, "read: %s", strerrordesc_np(errno));
         return ARCHIVE_FATAL;
     }
-    stream->compressed += (uint64_t)got;
     *data = stream->buffer;
     return got;
 }
 
-/* What libarchive calls for the tar's bytes: this is where they are hashed and counted. */
-static la_ssize_t read_tar(struct archive *archive, void *context, const void **data) {
-    struct pin_layer_stream *stream = context;
-    la_ssize_t got;
-    if (stream->at_end) {
-        *data = stream->buffer;
-        return 0;
-    }
-    if (stream->unpacker == NULL) {
-        got = read_blob(archive, stream, data);
-    } else {
-        size_t size = 0;
-        la_int64_t offset;
-        int code = archive_read_data_block(stream->unpacker, data, &size, &offset);
-        if (code != ARCHIVE_OK && code != ARCHIVE_EOF) {
-            archive_set_error(archive, EIO, "%s", archive_error_string(stream->unpacker));
-            return ARCHIVE_FATAL;
-        }
-        got = code == ARCHIVE_EOF ? 0 : (la_ssize_t)size;
-    }
-    stream->at_end = got == 0;
-    if (got <= 0 || count_bytes(stream, *data, (size_t)got, &stream->failure))
-        return got;
-    archive_set_error(archive, EIO, "refused");
-    return ARCHIVE_FATAL;
-}
-
-static bool archive_failed(struct pin_layer_stream *stream, struct archive *archive, struct pin_error *err) {
-    if (pin_is_set(&stream->failure)) {
-        *err = stream->failure;
-        return false;
-    }
+static bool unsound(struct archive *archive, struct pin_error *err) {
     const char *why = archive_error_string(archive);
     char shown[160];
     (void)pin_escape(shown, sizeof(shown), why == NULL ? "?" : why, strnlen(why == NULL ? "?" : why, 512));
     return pin_fail(err, PIN_ERROR_SYNTAX, "the layer isn't a sound tar archive: %s", shown);
+}
+
+/* In the pipe's thread, as all that the unpacker does once it is open. */
+static ptrdiff_t take_unpacked(struct pin_layer_stream *stream, void *to, size_t room,
+                               struct pin_error *err) {
+    while (stream->block_size == 0) {
+        const void *block = NULL;
+        la_int64_t offset;
+        int code = archive_read_data_block(stream->unpacker, &block, &stream->block_size, &offset);
+        if (code == ARCHIVE_EOF)
+            return 0;
+        if (code != ARCHIVE_OK) {
+            (void)unsound(stream->unpacker, err);
+            return -1;
+        }
+        stream->block = block;
+    }
+    size_t size = stream->block_size < room ? stream->block_size : room;
+    memcpy(to, stream->block, size);
+    stream->block += size;
+    stream->block_size -= size;
+    return (ptrdiff_t)size;
+}
+
+static ptrdiff_t fill_pipe(void *context, void *to, size_t room, uint64_t *taken, struct pin_error *err) {
+    struct pin_layer_stream *stream = context;
+    ptrdiff_t got = 0;
+    if (stream->unpacker == NULL)
+        got = read_at(stream, to, room);
+    else if (!stream->empty)
+        got = take_unpacked(stream, to, room, err);
+    if (got < 0 && !pin_is_set(err))
+        (void)pin_fail_errno(err, "read the layer");
+    *taken = stream->read;
+    return got;
+}
+
+/* What libarchive calls for the tar's bytes: this is where they are counted. */
+static la_ssize_t read_tar(struct archive *archive, void *context, const void **data) {
+    struct pin_layer_stream *stream = context;
+    struct pin_layer_piece piece = {.data = ""};
+    if (stream->at_end) {
+        *data = "";
+        return 0;
+    }
+    if (!pin_layer_pipe_take(stream->pipe, &piece, &stream->failure) ||
+        (piece.size > 0 && !count_bytes(stream, &piece, &stream->failure))) {
+        archive_set_error(archive, EIO, "refused");
+        return ARCHIVE_FATAL;
+    }
+    stream->at_end = piece.size == 0;
+    *data = piece.data;
+    return (la_ssize_t)piece.size;
+}
+
+static bool archive_failed(struct pin_layer_stream *stream, struct archive *archive, struct pin_error *err) {
+    if (!pin_is_set(&stream->failure))
+        return unsound(archive, err);
+    *err = stream->failure;
+    return false;
 }
 
 static bool choose_compression(struct pin_layer_stream *stream, struct pin_error *err) {
@@ -153,11 +191,8 @@ static bool open_unpacker(struct pin_layer_stream *stream, struct pin_error *err
         archive_read_open(stream->unpacker, stream, NULL, read_blob, NULL) != ARCHIVE_OK)
         return archive_failed(stream, stream->unpacker, err);
     int code = archive_read_next_header(stream->unpacker, &entry);
-    if (code == ARCHIVE_EOF) { /* compressed nothing */
-        stream->at_end = true;
-        return true;
-    }
-    return code == ARCHIVE_OK || archive_failed(stream, stream->unpacker, err);
+    stream->empty = code == ARCHIVE_EOF;
+    return stream->empty || code == ARCHIVE_OK || archive_failed(stream, stream->unpacker, err);
 }
 
 static bool open_tar(struct pin_layer_stream *stream, struct pin_error *err) {
@@ -175,7 +210,8 @@ static bool start(struct pin_layer_stream *stream, struct pin_error *err) {
         return false;
     if (stream->compression->filter != ARCHIVE_FILTER_NONE && !open_unpacker(stream, err))
         return false;
-    return open_tar(stream, err);
+    stream->pipe = pin_layer_pipe_open(fill_pipe, stream, err);
+    return stream->pipe != NULL && open_tar(stream, err);
 }
 
 struct pin_layer_stream *pin_layer_stream_open(int fd, const struct pin_layer_limits *limits,
@@ -183,7 +219,7 @@ struct pin_layer_stream *pin_layer_stream_open(int fd, const struct pin_layer_li
     struct pin_layer_stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL)
         abort();
-    *stream = (struct pin_layer_stream){.fd = fd, .limits = *limits, .hasher = pin_hasher_new()};
+    *stream = (struct pin_layer_stream){.fd = fd, .limits = *limits};
     stream->compression = &compressions[PIN_COUNT(compressions) - 1];
     stream->deadline_ns = now_ns() + limits->time_ns;
     if (start(stream, err))
@@ -238,7 +274,7 @@ bool pin_layer_stream_finish(struct pin_layer_stream *stream, uint8_t diff_id[PI
         if (read_tar(stream->tar, stream, &data) < 0)
             return archive_failed(stream, stream->tar, err);
     }
-    pin_hasher_finish(stream->hasher, diff_id);
+    pin_layer_pipe_digest(stream->pipe, diff_id);
     *bytes = stream->uncompressed;
     return true;
 }
@@ -254,9 +290,9 @@ const char *pin_layer_stream_media_type(const struct pin_layer_stream *stream) {
 void pin_layer_stream_close(struct pin_layer_stream *stream) {
     if (stream == NULL)
         return;
+    pin_layer_pipe_close(stream->pipe);
     (void)archive_read_free(stream->tar);
     (void)archive_read_free(stream->unpacker);
-    pin_hasher_free(stream->hasher);
     free(stream);
 }
 
