@@ -200,6 +200,13 @@ bool pin_call_run(struct call *call, struct pin_error *err) {
     return true;
 }
 
+void pin_call_started(struct call *call) {
+    call->started = true;
+    if (call->conn != NULL)
+        pin_conn_send(call->conn,
+                      json_pack("{s:I, s:s}", "id", (json_int_t)call->request_id, "event", "started"));
+}
+
 void pin_call_exited(struct call *call, int status) {
     struct pin_result *result = &call->result;
     pin_result_set_exit(result, status);
@@ -292,12 +299,13 @@ void pin_call_advance(struct call *call) {
 
 /* Every process inside is dead. */
 void pin_call_give_up(struct call *call) {
-    if (call->state == CALL_QUEUED && call->conn != NULL) {
+    bool unstarted = call->state == CALL_QUEUED || (call->state == CALL_RUNNING && !call->started);
+    if (unstarted && call->conn != NULL) {
         struct pin_error err = {0};
         (void)pin_fail(&err, PIN_ERROR_BUSY, "the sandbox is ending");
         pin_conn_fail(call->conn, call->request_id, &err);
     }
-    if (call->state == CALL_QUEUED || call->state == CALL_AHEAD)
+    if (unstarted || call->state == CALL_AHEAD)
         call->state = CALL_DONE;
     if (call->state == CALL_RUNNING) {
         call->result.status = call->kept->out_of_memory ? PIN_STATUS_MEMORY : PIN_STATUS_KILLED;

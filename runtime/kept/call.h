@@ -50,7 +50,7 @@ struct call {
     struct pin_timer *wall, *tick;
     uint64_t started_ns, tick_ns, progress;
     unsigned kills;
-    bool tick_over, has_reason;
+    bool tick_over, has_reason, started;
     enum pin_status reason;
     struct pin_result result;
 };
@@ -61,6 +61,8 @@ void pin_call_free(struct call *call); /* NULL is fine */
 bool pin_call_open(struct call *call, struct pin_error *err);
 /* Its process is there: the packet goes in, and the time begins. */
 bool pin_call_run(struct call *call, struct pin_error *err);
+/* From here on it may have run: its client is told, and wouldn't try it elsewhere. */
+void pin_call_started(struct call *call);
 void pin_call_exited(struct call *call, int status);
 void pin_call_end(struct call *call, enum pin_status reason); /* kills it */
 void pin_call_advance(struct call *call);

@@ -23,8 +23,11 @@ enum runner_state { RUNNER_LOADING, RUNNER_READY, RUNNER_SPENT /* it has had its
 
 struct heard { /* from a runner that forks; "=Ii" in zygote.py */
     uint32_t call;
-    int32_t status; /* of waitpid(2); negative: -errno, it couldn't fork */
+    int32_t status; /* of waitpid(2), one of the next two, or -errno: it couldn't fork */
 };
+
+#define HEARD_STARTED 0x10000 /* from here on the call may have run */
+#define HEARD_WAITING 0x10001 /* a fork waits for the next call */
 
 struct scratch { /* a file system of the sandbox's own that calls may write to */
     int dir;
@@ -192,6 +195,14 @@ static bool clean_one(const struct scratch *scratch, struct pin_error *err) {
            pin_fail(err, PIN_ERROR_REFUSED, "a call has changed the mode of a directory that it shares");
 }
 
+static void tell_clean(struct runner *runner) {
+    struct pin_error err = {0};
+    if (send(runner->socket, "", 1, MSG_NOSIGNAL) == 1)
+        return;
+    (void)pin_fail_errno(&err, "talk to the runner");
+    pin_kept_fail(runner->kept, &err);
+}
+
 /* After the answer, before the next call. */
 static void clean(struct runner *runner) {
     struct pin_error err = {0};
@@ -205,6 +216,7 @@ static void clean(struct runner *runner) {
             pin_kept_end(runner->kept, "what a call has left can't be removed", 0);
             return;
         }
+    tell_clean(runner);
 }
 
 void pin_runner_advance(struct pin_kept *kept) {
@@ -310,6 +322,7 @@ void pin_runner_serve(struct conn *conn, struct pin_kept_request *request) {
         return;
     }
     (void)read_leaf(runner, &runner->before);
+    pin_call_started(call);
     if (!pin_call_run(call, &err)) {
         pin_conn_fail(conn, request->id, &err);
         pin_kept_fail(conn->kept, &err);
@@ -327,12 +340,14 @@ bool pin_runner_may_open(const struct pin_kept *kept) {
 
 static void take(struct runner *runner, const struct heard *heard) {
     struct call *call = running(runner);
-    if (heard->call == 0 && runner->state == RUNNER_LOADING) {
+    if (heard->status == HEARD_WAITING) {
         pin_runner_is_ready(runner);
-    } else if (call == NULL || call->state != CALL_RUNNING || heard->call != call->id) {
-        fail(runner, "speaks out of its order");
     } else if (heard->status < 0) {
         fail(runner, "can't fork");
+    } else if (call == NULL || call->state != CALL_RUNNING) {
+        fail(runner, "speaks out of its order");
+    } else if (heard->status == HEARD_STARTED) {
+        pin_call_started(call);
     } else {
         pin_call_exited(call, heard->status);
     }

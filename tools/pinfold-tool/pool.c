@@ -1,6 +1,7 @@
 #include "tools/pinfold-tool/pool.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/units.h"
@@ -8,6 +9,7 @@
 #include "tools/pinfold-kept/client.h"
 
 #define FILE_NAME "pool.json"
+#define GONE_NS (10 * PIN_NS_PER_S)
 #define DEFAULT_AHEAD 2
 #define DEFAULT_MOST 16
 #define DEFAULT_MEMORY (UINT64_C(1) << 30)
@@ -48,29 +50,40 @@ static bool is_ours(const char *name) {
            strncmp(name, PIN_POOL_AHEAD, strlen(PIN_POOL_AHEAD)) == 0;
 }
 
+struct listing {
+    int state_dir;
+    json_t *list;
+};
+
 static bool add(void *context, const char *name, int folder) {
-    struct pin_error err = {0};
+    const struct listing *listing = context;
+    struct pin_error err = {0}, none = {0}; /* one that is just being started, or ends, has nothing to tell */
     PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
-    if (!is_ours(name) || !pin_home_is_live(folder))
+    if (!is_ours(name))
         return true;
+    if (!pin_home_is_live(folder)) { /* nobody asks for its log */
+        (void)pin_home_remove(listing->state_dir, name, &err);
+        return true;
+    }
     client.name = name;
     client.in.limit = PIN_WIRE_REPLY_MAX;
     client.socket = pin_home_connect(folder, name, &err);
     json_t *stats = client.socket < 0 ? NULL : pin_client_call(&client, pin_client_request("stats"), &err);
-    json_t *facts = pin_home_read(folder, "sandbox.json", &err);
+    json_t *facts = pin_home_read(folder, "sandbox.json", &none);
     const json_t *fingerprint = json_object_get(facts, "fingerprint");
     bool busy = json_integer_value(json_object_get(stats, "running")) > 0;
     json_t *memory = json_object_get(stats, "memory_bytes");
     if (memory == NULL)
         memory = json_object_get(stats, "memory_peak_bytes");
-    (void)json_array_append_new(context, json_pack("{s:s, s:s, s:s?, s:s, s:I, s:I}", "name", name, "kind",
-                                                   name[0] == PIN_POOL_WARM[0] ? "warm" : "ahead",
-                                                   "fingerprint", json_string_value(fingerprint), "state",
-                                                   stats == NULL ? "starting"
-                                                   : busy        ? "busy"
-                                                                 : "idle",
-                                                   "memory_bytes", json_integer_value(memory), "idle_ms",
-                                                   json_integer_value(json_object_get(stats, "idle_ms"))));
+    (void)json_array_append_new(listing->list,
+                                json_pack("{s:s, s:s, s:s?, s:s, s:I, s:I}", "name", name, "kind",
+                                          name[0] == PIN_POOL_WARM[0] ? "warm" : "ahead", "fingerprint",
+                                          json_string_value(fingerprint), "state",
+                                          stats == NULL ? "starting"
+                                          : busy        ? "busy"
+                                                        : "idle",
+                                          "memory_bytes", json_integer_value(memory), "idle_ms",
+                                          json_integer_value(json_object_get(stats, "idle_ms"))));
     json_decref(stats);
     json_decref(facts);
     return true;
@@ -78,24 +91,36 @@ static bool add(void *context, const char *name, int folder) {
 
 json_t *pin_pool_list(int state_dir, struct pin_error *err) {
     json_t *list = json_array();
-    if (pin_home_list(state_dir, add, list, err))
+    struct listing listing = {state_dir, list};
+    if (pin_home_list(state_dir, add, &listing, err))
         return list;
     json_decref(list);
     return NULL;
 }
 
-bool pin_pool_end(int state_dir, const char *name, struct pin_error *err) {
+static void kill_one(int state_dir, const char *name) {
+    struct pin_error gone = {0}; /* then there is nothing to kill */
     PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
-    struct pin_error gone = {0};
     client.name = name;
     client.in.limit = PIN_WIRE_REPLY_MAX;
     client.folder = pin_home_open(state_dir, name, &gone);
-    if (client.folder < 0)
-        return true;
-    client.socket = pin_home_connect(client.folder, name, &gone);
+    client.socket = client.folder < 0 ? -1 : pin_home_connect(client.folder, name, &gone);
     if (client.socket >= 0)
         json_decref(pin_client_call(&client, pin_client_request("kill"), &gone));
-    return pin_home_remove(state_dir, name, err);
+}
+
+bool pin_pool_end(int state_dir, const char *name, struct pin_error *err) {
+    for (uint64_t waited_ns = 0;; waited_ns += PIN_NS_PER_MS) {
+        struct pin_error left = {0};
+        kill_one(state_dir, name);
+        if (pin_home_remove(state_dir, name, &left) || left.kind == PIN_ERROR_NOT_FOUND)
+            return true;
+        if (left.kind != PIN_ERROR_BUSY || waited_ns > GONE_NS) {
+            *err = left;
+            return false;
+        }
+        (void)usleep(1000); /* it has said its last words, and is about to end */
+    }
 }
 
 static const char *longest_unused(json_t *list, const char *prefix) {

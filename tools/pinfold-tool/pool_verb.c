@@ -52,8 +52,8 @@ static bool clear(int state_dir, const struct pool_options *values, struct pin_p
     json_t *list = pin_pool_list(state_dir, err), *item;
     bool ok = list != NULL;
     size_t i;
-    json_array_foreach(list, i, item) ok =
-        pin_pool_end(state_dir, json_string_value(json_object_get(item, "name")), err) && ok;
+    json_array_foreach(list, i, item) if (ok) ok =
+        pin_pool_end(state_dir, json_string_value(json_object_get(item, "name")), err);
     json_decref(list);
     return ok;
 }

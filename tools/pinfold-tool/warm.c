@@ -127,6 +127,18 @@ static json_t *environment(const struct pin_bundle *bundle) {
     return object;
 }
 
+/* The call can't have run: that would have been told first. */
+static enum pin_warm_end declined(json_t *reply, const struct pin_error *failure, struct pin_error *err) {
+    json_decref(reply);
+    if (reply == NULL && (failure->kind == PIN_ERROR_BUSY || failure->kind == PIN_ERROR_SYSTEM))
+        return PIN_WARM_NONE;
+    if (reply != NULL)
+        (void)pin_fail(err, PIN_ERROR_SYNTAX, "the sandbox sent an answer to another question");
+    else
+        *err = *failure;
+    return PIN_WARM_FAILED;
+}
+
 static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *client, int packet,
                              const char *key, json_t **result, int *exit_code, struct pin_error *err) {
     json_t *request = pin_client_request("call");
@@ -141,9 +153,12 @@ static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *cli
         warm->connected(warm->self, client->socket);
     bool sent = pin_client_send(client, request, &packet, 1, &failure);
     json_t *reply = sent ? pin_client_receive(client, NULL, &failure) : NULL;
-    bool unread = failure.os_errno == ECONNRESET || failure.os_errno == EPIPE;
-    if (reply == NULL && (failure.kind == PIN_ERROR_BUSY || unread)) /* the call can't have begun */
-        return PIN_WARM_NONE;
+    if (json_object_get(reply, "event") == NULL && json_object_get(reply, "tool") == NULL)
+        return declined(reply, &failure, err);
+    while (json_object_get(reply, "event") != NULL) {
+        json_decref(reply);
+        reply = pin_client_receive(client, NULL, &failure);
+    }
     json_t *tool = json_object_get(reply, "tool");
     if (tool != NULL) {
         *result = json_incref(tool);
@@ -174,7 +189,7 @@ enum pin_warm_end pin_warm_call(struct pin_warm *warm, json_t **result, int *exi
         name_place(warm, i, name);
         enum place place = look(warm, name, &client);
         missing += place == PLACE_FREE;
-        if (place != PLACE_OPEN)
+        if (place != PLACE_OPEN || lseek(packet, 0, SEEK_SET) != 0) /* one that ended may have read of it */
             continue;
         enum pin_warm_end end = ask(warm, &client, packet, key, result, exit_code, err);
         if (end != PIN_WARM_NONE)

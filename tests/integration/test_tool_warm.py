@@ -1,0 +1,276 @@
+"""Calls in sandboxes that are there already: what a call leaves, the next one doesn't find."""
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tool_sources import BAD, HOSTILE, NODE, PYTHON
+
+
+class Server:
+    """A client's `tool serve`."""
+
+    def __init__(self, pinfold, *options):
+        self.process = pinfold.spawn([str(pinfold.program), "tool", "serve", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.number = 0
+
+    def send(self, line):
+        self.process.stdin.write((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n")
+        self.process.stdin.flush()
+
+    def receive(self, seconds=60):
+        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
+        assert ready, "no answer"
+        return json.loads(self.process.stdout.readline())
+
+    def call(self, source, args=None, reuse="fingerprint", language="python", name="f", **fields):
+        self.number += 1
+        self.send({"id": self.number, "call": {"language": language, "name": name, "source": source, "args": args or {}, "reuse": reuse, **fields}})
+        answer = self.receive()
+        assert answer["id"] == self.number, answer
+        return answer
+
+    def value(self, source, args=None, **fields):
+        answer = self.call(source, args, **fields)
+        assert answer.get("result", {}).get("status") == "success", answer
+        return answer["result"]["func_return"]
+
+    def close(self):
+        self.process.stdin.close()
+        assert self.process.wait(30) == 0
+        self.process.stdout.close()
+
+
+def prepare(pinfold, language="python", reuse="fingerprint", options=(), **fields):
+    request = {"language": language, "name": "f", "source": "", "reuse": reuse, **fields}
+    done = pinfold.call([str(pinfold.program), "tool", "prepare", *options], input=json.dumps(request).encode())
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def pool(pinfold):
+    done = pinfold.call([str(pinfold.program), "pool", "show", "--json"])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def clear(pinfold):
+    for _ in range(3):  # one that was being started behind an answer may come late
+        done = pinfold.call([str(pinfold.program), "pool", "clear", "--json"])
+        assert done.returncode == 0, done.stdout
+        if not json.loads(done.stdout)["sandboxes"]:
+            return
+    raise AssertionError(done.stdout)
+
+
+@pytest.fixture
+def warm(as_root):
+    """A server, and one sandbox that waits."""
+    as_root.call([str(as_root.program), "pool", "set", "--ahead", "1", "--json"])
+    prepare(as_root)
+    server = Server(as_root)
+    server.pinfold = as_root
+    yield server
+    server.close()
+    clear(as_root)
+
+
+def test_calls_of_one_fingerprint_share_a_sandbox_and_no_process(warm):
+    first, second = (warm.value("import os\ndef f(): return [os.getpid(), os.getppid(), os.stat('/tmp').st_dev]") for _ in range(2))
+    assert first[0] != second[0] and first[1:] == second[1:] and first[1] == 2
+    assert [place["kind"] for place in pool(warm.pinfold)["sandboxes"]] == ["warm"]
+
+
+def test_every_python_tool_gives_the_same_warm(warm):
+    for name, (source, args, expected) in PYTHON.items():
+        got = warm.value(source, args)
+        assert got == expected if not callable(expected) else expected(got), name
+
+
+def test_every_tool_that_fails_says_the_same_warm(warm):
+    for name, (source, args, kind, message, line) in BAD.items():
+        answer = warm.call(source, args)
+        fault = answer["result"]["func_return"]
+        assert answer["exit_code"] != 0 and fault["type"] == kind and message in fault["message"], name
+        assert line in (fault["traceback"] or "") and "pinfold" not in (fault["traceback"] or ""), name
+
+
+def test_a_hostile_tool_ends_with_its_call(warm):
+    for name, (source, _, _) in HOSTILE.items():
+        answer = warm.call(source)
+        assert answer["result"]["func_return"] != "forged", (name, answer)
+        assert warm.value("import os\ndef f(): return [sorted(p for p in os.listdir('/proc') if p.isdigit() and int(p) > 2) == [str(os.getpid())], os.listdir('/tmp')]") == [True, []], name
+
+
+# what one call does, and what the next one sees
+POISON = {
+    "a module": ("import sys, types\ndef f():\n  sys.modules['evil'] = types.ModuleType('evil')\n  sys.modules['json'].loads = None",
+                 "import sys, json\ndef f(): return ['evil' in sys.modules, json.loads('1')]", [False, 1]),
+    "monkeypatching": ("import builtins, os, json, asyncio\ndef f():\n  builtins.sum = lambda x: 7\n  os.getcwd = None\n  json.dumps = None\n  asyncio.run = None",
+                       "import os, json, asyncio\nasync def f(): return [sum([]), os.getcwd() != '', json.dumps([])]", [0, True, "[]"]),
+    "the runner's own module": ("import sys, gc\ndef f():\n  for o in gc.get_objects():\n    if type(o) is dict and 'crc_step' in o: o['loads'] = o['encode'] = o['crc_step'] = None",
+                                "def f(): return 'sound'", "sound"),
+    "the environment": ("import os\ndef f():\n  os.environ['EVIL'] = '1'\n  os.environ['PATH'] = '/tmp'\n  os.putenv('LD_PRELOAD', '/tmp/x.so')",
+                        "import os, subprocess\ndef f(): return ['EVIL' in os.environ, os.environ['PATH'] != '/tmp', b'LD_PRELOAD' in subprocess.run(['env'], stdout=-1).stdout]",
+                        [False, True, False]),
+    "files in /tmp and /dev/shm": ("import os\ndef f():\n  for d in ('/tmp', '/dev/shm'):\n    open(d + '/json.py', 'w').write('x')\n    os.makedirs(d + '/a/b/c'); os.mkfifo(d + '/p')\n    os.symlink('/', d + '/root'); os.chmod(d + '/a', 0)",
+                                   "import os\ndef f(): return [os.listdir('/tmp'), os.listdir('/dev/shm')]", [[], []]),
+    "a deep tree": ("import os\ndef f():\n  os.chdir('/tmp')\n  for i in range(2000):\n    os.mkdir('d'); os.chdir('d')", "import os\ndef f(): return os.listdir('/tmp')", []),
+    "many files": ("def f():\n  for i in range(5000): open('/tmp/%d' % i, 'w').close()", "import os\ndef f(): return os.listdir('/tmp')", []),
+    "symbolic links out": ("import os\ndef f():\n  os.symlink('/proc/1/root', '/tmp/l'); os.symlink('/usr', '/tmp/u'); os.symlink('..', '/tmp/x')",
+                           "import os\ndef f(): return [os.listdir('/tmp'), os.path.exists('/usr/bin/env')]", [[], True]),
+    "threads": ("import threading, time\ndef f():\n  for i in range(5): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()",
+                "import threading\ndef f(): return threading.active_count()", 1),
+    "processes": ("import os, time\ndef f():\n  for i in range(5):\n    if os.fork() == 0:\n      os.setsid()\n      if os.fork() == 0: time.sleep(1000)\n      os._exit(0)",
+                  "import os\ndef f(): return [int(p) for p in os.listdir('/proc') if p.isdigit() and int(p) not in (1, 2, os.getpid())]", []),
+    "all pids": ("import os, time\ndef f():\n  n = 0\n  try:\n    while True:\n      if os.fork() == 0: time.sleep(1000)\n      n += 1\n  except OSError: return n > 20",
+                 "import subprocess\ndef f(): return subprocess.run(['echo', 'x'], stdout=-1, text=True).stdout", "x\n"),
+    "signals to the zygote": ("import os, signal\ndef f():\n  got = set()\n  for pid in (2, -2, -1, 0):\n    for s in (signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM):\n      if pid: \n        try: os.kill(pid, s); got.add('sent %d' % pid)\n"
+                              "        except PermissionError: pass\n  assert not got, got", "import os\ndef f(): return os.getppid()", 2),
+    "signals by other doors": ("import ctypes, signal, os\ndef f():\n  c = ctypes.CDLL(None, use_errno=True)\n  got = [c.syscall(n, 2, 9, 0, 0) for n in (200, 62)] + [c.syscall(234, 2, 2, 9)] + [c.syscall(434, 2, 0)]\n"
+                               "  r, w = os.pipe()\n  got += [c.fcntl(r, 8, 2), c.fcntl(r, 10, 9)]\n  assert got[-1] == -1 and set(got[:4]) == {-1}, got", "import os\ndef f(): return os.getppid()", 2),
+    "the zygote's memory": ("import os\ndef f():\n  for n in ('mem', 'environ', 'maps', 'fd', 'cwd', 'root', 'exe', 'oom_score_adj', 'clear_refs'):\n    p = '/proc/2/' + n\n"
+                            "    for do in (lambda: open(p, 'rb+'), lambda: os.listdir(p), lambda: os.readlink(p), lambda: open(p, 'w')):\n"
+                            "      try: do()\n      except OSError: continue\n      raise AssertionError(p)", "import os\ndef f(): return os.getppid()", 2),
+    "ptrace": ("import ctypes\ndef f():\n  c = ctypes.CDLL(None, use_errno=True)\n  assert c.ptrace(16, 2, 0, 0) == -1 and c.syscall(310, 2, 0, 0, 0, 0, 0) == -1 and c.syscall(311, 2, 0, 0, 0, 0, 0) == -1",
+               "import os\ndef f(): return os.getppid()", 2),
+    "the zygote's limits": ("import resource\ndef f():\n  for p in (1, 2):\n    for r in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_CPU, resource.RLIMIT_AS):\n      try: resource.prlimit(p, r, (1, 1))\n      except PermissionError: continue\n"
+                            "      raise AssertionError((p, r))\n  resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))",
+                            "import resource\ndef f(): return resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 10", True),
+    "its own descriptors": ("import os\ndef f():\n  for n in range(3, 1024):\n    try: os.close(n)\n    except OSError: pass", "def f(): return 'sound'", "sound"),
+    "umask, directory and signals": ("import os, signal\ndef f():\n  os.umask(0o777); os.chdir('/usr'); signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}); signal.signal(signal.SIGINT, signal.SIG_IGN); signal.alarm(1)",
+                                     "import os, signal, time\ndef f():\n  m = os.umask(0); time.sleep(1.1); return [m, os.getcwd(), len(signal.pthread_sigmask(signal.SIG_BLOCK, ())), signal.getsignal(signal.SIGINT) is signal.default_int_handler]",
+                                     [0o22, "/tmp", 0, True]),
+    "queues and shared memory": ("import ctypes\ndef f():\n  c = ctypes.CDLL(None)\n  assert c.shmget(1, 4096, 0o1666) == c.semget(1, 1, 0o1666) == c.msgget(1, 0o1666) == -1", "def f(): return 1", 1),
+    "a shared memory segment": ("from multiprocessing import shared_memory\ndef f(): shared_memory.SharedMemory('evil', True, 4096); return 1",
+                                "import os\ndef f(): return os.listdir('/dev/shm')", []),
+    "a socket in the abstract": ("import os, socket\ndef f():\n  if os.fork() == 0:\n    s = socket.socket(socket.AF_UNIX); s.bind('\\0evil'); s.listen(); s.accept()\n  return 1",
+                                 "import socket\ndef f():\n  s = socket.socket(socket.AF_UNIX)\n  try: s.connect('\\0evil')\n  except OSError: return 'nobody'", "nobody"),
+    "a crash": ("import ctypes\ndef f(): ctypes.string_at(0)", "def f(): return 'sound'", "sound"),
+}
+
+
+@pytest.mark.parametrize("name", POISON)
+def test_a_call_cant_poison_the_next(warm, name):
+    poison, probe, expected = POISON[name]
+    clean = warm.value(probe)
+    assert clean == expected, "the probe itself"
+    answer = warm.call(poison)
+    assert name in ("a crash", "its own descriptors") or answer["result"]["status"] == "success", answer
+    assert warm.value(probe) == expected
+    if name != "a deep tree":  # more than 32 levels: that sandbox ends
+        assert len(pool(warm.pinfold)["sandboxes"]) == 1
+
+
+def test_without_the_shield_a_call_kills_its_parent(as_root):
+    """The same attack in a sandbox of one's own: nothing but the filter stops it."""
+    request = {"language": "python", "name": "f", "source": "import os, subprocess, sys\ndef f():\n  p = subprocess.Popen(['sleep', '100'])\n  os.kill(p.pid, 9)\n  return p.wait()"}
+    done = as_root.call([str(as_root.program), "tool", "call"], input=json.dumps(request).encode())
+    assert json.loads(done.stdout)["func_return"] == -9
+
+
+def test_secrets_of_one_call_are_in_no_memory_of_the_next(warm):
+    secret = "s3cret-" + os.urandom(8).hex()
+    assert warm.value("def f(x): return len(x)", {"x": secret}) == len(secret)
+    probe = ("def f(half, rest):\n  needle = (half + rest).encode()\n  seen = 0\n  for line in open('/proc/self/maps'):\n    a, b = (int(x, 16) for x in line.split()[0].split('-'))\n"
+             "    if 'rw' in line.split()[1]:\n      try: m = open('/proc/self/mem', 'rb', 0); m.seek(a); seen += m.read(b - a).count(needle)\n      except (OSError, ValueError, OverflowError): pass\n  return seen")
+    assert warm.value(probe, {"half": secret[:9], "rest": secret[9:]}) <= 1  # the needle itself
+
+
+def test_a_timeout_ends_the_call_and_leaves_the_sandbox(warm):
+    answer = warm.call("import time\ndef f(): time.sleep(100)", timeout=0.3)
+    assert (answer["exit_code"], answer["result"]["status"]) == (124, "timeout")
+    assert warm.value("import os\ndef f(): return os.getppid()") == 2
+    assert len(pool(warm.pinfold)["sandboxes"]) == 1
+
+
+def test_a_dead_zygote_is_replaced(warm):
+    place = pool(warm.pinfold)["sandboxes"][0]["name"]
+    shown = json.loads(warm.pinfold.call([str(warm.pinfold.program), "show", place, "--json"]).stdout)
+    children = open(f"/proc/{shown['supervisor']}/task/{shown['supervisor']}/children").read().split()
+    zygote = open(f"/proc/{children[0]}/task/{children[0]}/children").read().split()[0]
+    os.kill(int(zygote), signal.SIGKILL)
+    assert warm.value("def f(): return 1") == 1
+    assert warm.value("def f(): return 2") == 2
+
+
+def test_memory_that_runs_out_is_the_call_s_own_end(as_root):
+    policy = as_root.policy(resources={"memory": "100MiB"})
+    prepare(as_root, options=["--policy", policy])
+    server = Server(as_root, "--policy", policy)
+    answer = server.call("def f(): return len(bytearray(300 << 20))")
+    assert answer["result"]["status"] == "memory" and answer["exit_code"] == 137, answer
+    assert server.value("def f(): return 1") == 1
+    server.close()
+    clear(as_root)
+
+
+def test_other_variables_are_another_fingerprint(warm):
+    source = "import os\ndef f(): return os.environ.get('A')"
+    assert [warm.value(source, env={"call": {"A": a}}) for a in ("1", "2", "1")] == ["1", "2", "1"]
+
+
+def test_never_is_a_sandbox_for_one_call(warm):
+    prepare(warm.pinfold, reuse="never")
+    source = "import os\ndef f():\n  seen = os.listdir('/tmp')\n  open('/tmp/x', 'w').close()\n  return [seen, open('/proc/1/stat').read().split()[21], os.environ.get('A')]"
+    first = warm.value(source, reuse="never", env={"call": {"A": "1"}})
+    prepare(warm.pinfold, reuse="never")
+    second = warm.value(source, reuse="never", env={"call": {"A": "2"}})
+    assert first[0] == second[0] == [] and first[1] != second[1] and (first[2], second[2]) == ("1", "2")
+
+
+def test_a_variable_that_interpreters_read_when_they_start_needs_a_cold_call(warm):
+    answer = warm.call("import sys\ndef f(): return sys.flags.optimize", reuse="never", env={"call": {"PYTHONOPTIMIZE": "2"}})
+    assert answer["result"]["func_return"] == 2 and "PYTHONOPTIMIZE" in answer["result"]["notes"][-1]
+
+
+def test_a_workspace_that_is_copied_needs_a_cold_call(as_root, tmp_path):
+    (as_root.home / "w").mkdir()
+    request = {"language": "python", "name": "f", "source": "def f(): return 1", "reuse": "fingerprint"}
+    done = as_root.call([str(as_root.program), "tool", "call", "--workspace", f"{as_root.home}/w:cow"], input=json.dumps(request).encode())
+    assert "copied on write" in json.loads(done.stdout)["notes"][-1]
+
+
+@pytest.mark.skipif(shutil.which("node", path="/usr/bin:/usr/local/bin") is None, reason="the host has no node")
+def test_javascript_tools_in_a_process_that_waited(warm):
+    for name, (source, args, expected) in NODE.items():
+        fields = {"json_schema": {"name": "f", "parameters": {"type": "object", "properties": {key: {} for key in args}}}}
+        prepare(warm.pinfold, language="javascript", **fields)
+        assert warm.value(source, args, language="javascript", **fields) == expected, name
+
+
+def test_calls_at_the_same_time_never_wait_for_each_other(warm):
+    for number in range(6):
+        warm.send({"id": f"c{number}", "call": {"language": "python", "name": "f", "reuse": "fingerprint", "args": {"n": number},
+                                                "source": "import time\ndef f(n):\n  time.sleep(0.5)\n  return n"}})
+    answers = [warm.receive() for _ in range(6)]
+    assert sorted((a["id"], a["result"]["func_return"]) for a in answers) == [(f"c{n}", n) for n in range(6)]
+
+
+def test_the_lines_of_a_server(warm):
+    for line, kind in [(b"{", "syntax"), (b"[]", "syntax"), (b'{"id": 1}', "invalid"), (b'{"id": [1], "call": {}}', "invalid"), (b'{"id": 1, "call": {}, "x": 1}', "invalid")]:
+        warm.send(line)
+        answer = warm.receive()
+        assert (answer["exit_code"], answer["error"]["kind"]) == (125, kind)
+    assert warm.call("def f(a): return a", {"b": 1}, json_schema={"properties": {"a": {"type": "integer"}}})["error"]["pointer"] == "/args/b"
+    warm.send({"id": "long", "call": {"language": "python", "name": "f", "reuse": "fingerprint", "source": "import time\ndef f(): time.sleep(100)"}})
+    time.sleep(0.2)
+    warm.send({"cancel": "long"})
+    assert warm.receive() == {"id": "long", "exit_code": 143, "cancelled": True}
+    assert warm.value("def f(): return 'x' * 3000000") == "x" * 3000000
+
+
+def test_the_pool_has_bounds(as_root):
+    as_root.call([str(as_root.program), "pool", "set", "--most", "2", "--ahead", "1"])
+    for a in "123":
+        prepare(as_root, env={"call": {"A": a}})
+    assert len(pool(as_root)["sandboxes"]) == 2  # the longest unused went
+    as_root.call([str(as_root.program), "pool", "set", "--memory", "1", "--ahead", "2"])
+    done = as_root.call([str(as_root.program), "tool", "prepare"], input=json.dumps({"language": "python", "name": "f", "source": "", "reuse": "never"}).encode())
+    assert done.returncode == 125 and "bounds" in json.loads(done.stdout)["error"]["message"]
+    assert [place["kind"] for place in pool(as_root)["sandboxes"]] == ["ahead"]
+    clear(as_root)
