@@ -27,13 +27,17 @@ void heap_free(void *memory);
 #ifdef __x86_64__
 void *own_memcpy(void *restrict to, const void *restrict from, size_t size);
 void *own_memmove(void *to, const void *from, size_t size);
+void *own_memchr(const void *memory, int byte, size_t size);
 #undef memcpy
 #undef memmove
+#undef memchr
 #define memcpy own_memcpy
 #define memmove own_memmove
+#define memchr own_memchr
 #include "base/musl/copy.c"
 #undef memcpy
 #undef memmove
+#undef memchr
 #endif
 
 static void every_size_fits_its_class(void **state) {
@@ -192,6 +196,31 @@ static void moves_equal_the_c_librarys_where_they_overlap(void **state) {
             assert_memory_equal(ours, theirs, ROOM);
         }
 }
+
+static void a_byte_is_found_where_the_c_library_finds_it(void **state) {
+    (void)state;
+    static unsigned char bytes[700];
+    for (size_t start = 0; start < 70; start++)
+        for (size_t size = 0; size < 260; size++)
+            for (size_t place = 0; place < size + 20; place += 1 + place / 40) {
+                memset(bytes, 'x', sizeof(bytes));
+                bytes[start + place] = 0xfe;
+                bytes[start + place + 3] = 0xfe; /* the first one counts */
+                assert_ptr_equal(own_memchr(bytes + start, 0xfe, size), memchr(bytes + start, 0xfe, size));
+            }
+}
+
+static void nothing_behind_the_last_page_is_looked_at(void **state) {
+    (void)state;
+    unsigned char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED && mprotect(pages + 4096, 4096, PROT_NONE) == 0);
+    for (size_t before = 1; before < 100; before++) { /* as printf asks for the end of a string */
+        memset(pages, 'x', 4095);
+        assert_ptr_equal(own_memchr(pages + 4096 - before, 0, INT32_MAX), pages + 4095);
+        assert_null(own_memchr(pages + 4096 - before, 'y', before));
+    }
+    (void)munmap(pages, 8192);
+}
 #endif
 
 int main(void) {
@@ -204,6 +233,8 @@ int main(void) {
         cmocka_unit_test(a_misused_block_ends_the_process),
 #ifdef __x86_64__
         cmocka_unit_test(copies_equal_the_c_librarys_at_every_size_and_offset),
+        cmocka_unit_test(a_byte_is_found_where_the_c_library_finds_it),
+        cmocka_unit_test(nothing_behind_the_last_page_is_looked_at),
         cmocka_unit_test(moves_equal_the_c_librarys_where_they_overlap),
 #endif
     };
