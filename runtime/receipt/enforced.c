@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "runtime/init/protocol.h"
 #include "runtime/receipt/filter_digest.h"
+#include "runtime/receipt/firewall.h"
 
 enum { PATIENCE_MS = 30000, FACT_BYTES = 1024 * 1024, LINE_TEXT = 4096 };
 
@@ -125,6 +126,23 @@ static bool add_namespaces(json_t *facts, int proc, struct pin_error *err) {
     return true;
 }
 
+/* The names alone: what comes after them is counted from then on. */
+static bool add_interfaces(json_t *facts, int proc, struct pin_error *err) {
+    json_t *list = json_array();
+    size_t size;
+    set(facts, "interfaces", list);
+    PIN_FREE char *text = pin_read_file_at(proc, "net/dev", FACT_BYTES, &size, err);
+    if (text == NULL)
+        return pin_wrap(err, "read 'net/dev' of the sandbox");
+    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+        line += strspn(line, "\n ");
+        size_t length = strcspn(line, ":\n|");
+        if (line[length] == ':')
+            (void)json_array_append_new(list, json_stringn(line, length));
+    }
+    return true;
+}
+
 /* The limits as the kernel has them: what is written to a cgroup is rounded. */
 static void add_cgroup_values(json_t *list, int dir, const char *controller) {
     static const char *const files[] = {
@@ -163,6 +181,12 @@ static bool add_facts(json_t *facts, pid_t init, int proc, const struct pin_cgro
     if (filters == NULL)
         return false;
     set(facts, "filters", filters);
+    json_t *firewall = pin_firewall_read(init, err);
+    if (firewall == NULL || !add_interfaces(facts, proc, err)) {
+        json_decref(firewall);
+        return false;
+    }
+    set(facts, "nftables", firewall);
     set(facts, "cgroups", cgroups_json(group));
     return true;
 }

@@ -1,8 +1,11 @@
 """Receipts: what the kernel says was enforced, signed, and checked offline."""
 import json
 import os
+import shutil
 
 import pytest
+
+from conftest import build_directory
 
 
 class Desk:
@@ -116,3 +119,30 @@ def test_what_is_no_receipt_is_not_accepted(desk, text):
     desk.audit("key")
     desk.file.write_text(text)
     assert desk.audit("verify", str(desk.file)).returncode in (1, 2)
+
+
+def test_the_rules_of_the_network_are_read_back(as_root, programs):
+    desk = Desk(as_root, programs)
+    desk.env["PINFOLD_LIBEXEC"] = str(programs)
+    if not (programs / "pinfold-broker").exists():
+        broker = next(build_directory().glob("runtime/egress/pinfold-broker"), None)
+        if broker is None:
+            pytest.skip("the broker isn't built")
+        shutil.copy(broker, programs / "pinfold-broker")
+
+    def facts(**policy):
+        desk.file.unlink(missing_ok=True)
+        return desk.receipt(policy=as_root.policy(**policy))["enforced"]
+    egress = {"network": {"egress": [{"host": "a.example.com", "ports": [443]}]}}
+    first, again, none = facts(**egress), facts(**egress), facts()
+    assert first["nftables"]["digest"] == again["nftables"]["digest"] != none["nftables"]["digest"]
+    assert none["nftables"]["chains"] == none["nftables"]["rules"] == [] and none["interfaces"] == ["lo"]
+    chain, = first["nftables"]["chains"]
+    assert (chain["table"], chain["chain"], chain["policy"]) == ("pinfold", "leaving", 0)  # 0: what no rule takes is dropped
+    assert len(first["nftables"]["rules"]) > 4 and all("sha256" in rule for rule in first["nftables"]["rules"])
+
+
+def test_what_landlock_was_asked_for_is_said_apart_from_what_was_read(desk):
+    whole = desk.receipt(policy=desk.pinfold.policy(filesystem={"write": ["/tmp"]}))
+    assert whole["landlock"]["asked"] is True and "/tmp" in whole["landlock"]["write"]
+    assert whole["landlock"]["missing"] is ("landlock" in whole["result"]["missing"]) and "landlock" not in whole["enforced"]

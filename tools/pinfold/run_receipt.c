@@ -99,6 +99,21 @@ static json_t *audit_json(const struct pin_run_audit *audit) {
     return json_pack("{s:I, s:s}", "seq", (json_int_t)audit->end.seq, "hash", audit->end.hash);
 }
 
+/* No kernel tells which rules hold for a process: this is what was set up, or the run would have been
+ * refused. */
+static json_t *landlock_json(const struct pin_bundle_ext *ext, const struct pin_result *result) {
+    json_t *paths = json_array();
+    char path[1024];
+    bool missing = false;
+    for (size_t i = 0; i < result->missing_count; i++)
+        missing = missing || strcmp(result->missing[i], "landlock") == 0;
+    for (size_t i = 0; ext->landlock.enabled && i < ext->landlock.write_count; i++)
+        (void)json_array_append_new(paths, json_string(pin_escape(path, sizeof(path), ext->landlock.write[i],
+                                                                  strlen(ext->landlock.write[i]))));
+    return json_pack("{s:b, s:b, s:o}", "asked", (int)ext->landlock.enabled, "missing", (int)missing, "write",
+                     paths);
+}
+
 static json_t *receipt_json(struct pin_run_receipt *receipt, const struct pin_bundle *bundle,
                             const struct pin_result *result, bool has_ended,
                             const struct pin_run_audit *audit) {
@@ -113,6 +128,7 @@ static json_t *receipt_json(struct pin_run_receipt *receipt, const struct pin_bu
                               result->fingerprint, "policy", "name", name, "digest",
                               pin_digest_print(digest, ext->policy_digest), "image", image);
     set(whole, "host", host_json());
+    set(whole, "landlock", landlock_json(ext, result));
     set(whole, "enforced", receipt->enforced != NULL ? json_incref(receipt->enforced) : json_null());
     set(whole, "result", has_ended ? result_json(result) : json_null());
     set(whole, "audit", audit_json(audit));
