@@ -4,3 +4,6 @@ pin_unit_test(test_tool_result LIBRARIES pin_tool pin_supervise pin_base pin::ja
 pin_unit_test(test_tool_fingerprint LIBRARIES pin_tool pin_bundle pin_images pin_policy pin_base pin::jansson)
 pin_unit_test(test_tool_requirement LIBRARIES pin_tool pin_base)
 pin_unit_test(test_tool_config LIBRARIES pin_tool pin_policy pin_base pin::jansson)
+pin_unit_test(test_tool_deps LIBRARIES pin_tool_deps pin_tool pin_state pin_base)
+pin_unit_test(test_tool_index SOURCES "${CMAKE_SOURCE_DIR}/tools/pinfold-tool/deps_index.c" "${CMAKE_SOURCE_DIR}/tools/pinfold-tool/deps_policy.c"
+    LIBRARIES pin_front pin_tool pin_policy pin_base pin::jansson)
