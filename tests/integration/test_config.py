@@ -280,4 +280,5 @@ def test_text_for_people(root_store):
                   ["config", "man", "create"], ["env", "man", "set"], ["config", "completion"]):
         done = root_store.raw(*words)
         assert done.returncode == 0 and len(done.stdout) > 100, words
+    assert json.loads(root_store.raw("config", "get", "web", "--json").stdout)["name"] == "web"  # as the examples have it
     assert b"did you mean 'default'" in root_store.raw("config", "defalt").stderr

@@ -240,7 +240,7 @@ static int run_default(const struct pin_invocation *invocation) {
                                                     .values_size = sizeof(struct config_values),             \
                                                     .least_arguments = least,                                \
                                                     .most_arguments = most,                                  \
-                                                    .name_first = least > 0,                                 \
+                                                    .name_first = most > 0,                                  \
                                                     .run = run_##verb}
 
 VERB(create, create_options, "NAME [FILE|-]", 1, 2, "make a configuration of tool calls",
