@@ -1,8 +1,8 @@
-# `pinfold` itself is linked with musl where the host has musl-gcc and the archives of the libraries: at its start glibc
+# `pinfold` and `pinfold-oci` are linked with musl where the host has musl-gcc and the archives of the libraries: at its start glibc
 # asks the processor some eighty questions (CPUID), and under a hypervisor each of them is a trap: 0.65 ms of a run of 5.
-# The program comes from a build of its own within this one (PIN_LIBC_MUSL); all other programs stay with glibc.
+# They come from a build of its own within this one (PIN_LIBC_MUSL); all other programs stay with glibc.
 #
-#   PIN_MUSL_PROGRAM  in the outer build: make `pinfold` in the inner one
+#   PIN_MUSL_PROGRAM  in the outer build: make both in the inner one
 #   pin_musl          in the inner build: what musl lacks, and how to link
 option(PIN_MUSL "link pinfold with musl where that can be done" ON)
 option(PIN_LIBC_MUSL "this is the inner build, with musl-gcc" OFF)

@@ -203,7 +203,11 @@ static bool may_be_less(const struct rlimit_row *row, uint64_t hard) {
 static void add_rlimit(struct pin_plan *plan, const struct pin_host *host, const struct rlimit_row *row,
                        uint64_t soft, uint64_t hard, struct pin_findings *found) {
     uint64_t most = host->raises_limits ? PIN_UNLIMITED : host->hard_limits[row->resource];
-    if (hard > most && !may_be_less(row, hard)) {
+    if (hard > most && plan->engine.direct) /* engines ask for what their own service has */
+        pin_plan_unheeded(plan, "/process/rlimits",
+                          pin_arena_printf(&plan->arena, "%s becomes the caller's own hard limit, %" PRIu64,
+                                           row->name, most));
+    else if (hard > most && !may_be_less(row, hard)) {
         refuse_rlimit(row, hard, most, found);
         return;
     }

@@ -38,7 +38,7 @@ static json_t *take_status(int process) {
     struct pollfd reaped = {.fd = process, .events = 0}; /* POLLHUP alone */
     struct exit_info info = {.mask = EXIT_INFO};
     (void)poll(&reaped, 1, REAPED_WITHIN_MS);
-    if (ioctl(process, GET_INFO, &info) != 0 || (info.mask & EXIT_INFO) == 0)
+    if (syscall(SYS_ioctl, process, GET_INFO, &info) != 0 || (info.mask & EXIT_INFO) == 0)
         return json_object();
     return WIFSIGNALED(info.status)
                ? json_pack("{s:i, s:i}", "exit_code", 128 + WTERMSIG(info.status), "signal",

@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include <jansson.h>
 
 #include "runtime/bundle/bundle.h"

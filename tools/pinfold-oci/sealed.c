@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -15,5 +16,5 @@ void pin_seal_self(char **argv, char **envp) {
     PIN_CLOSE int file = open_tree(AT_FDCWD, "/proc/self/exe", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (file < 0 || mount_setattr(file, "", AT_EMPTY_PATH, &read_only, sizeof(read_only)) != 0)
         return;
-    (void)execveat(file, "", argv, envp, AT_EMPTY_PATH);
+    (void)syscall(SYS_execveat, file, "", argv, envp, AT_EMPTY_PATH);
 }
