@@ -5,6 +5,7 @@
 
 #include "base/names.h"
 #include "base/text.h"
+#include "policy/proxy.h"
 
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
@@ -152,4 +153,16 @@ const char *pin_check_syscall(const char *text, bool site) {
     return made_of(name, LOWER "_", rest)
                ? NULL
                : "a call's name has lower-case letters, digits and '_' only, a group's starts with '@'";
+}
+
+const char *pin_check_proxy_secret(const char *text, bool site) {
+    return *text == '\0' ? NULL : pin_check_secret(text, site);
+}
+
+const char *pin_check_proxy(const char *text, bool site) {
+    struct pin_proxy proxy;
+    (void)site;
+    return *text == '\0' || pin_proxy_parse(text, &proxy)
+               ? NULL
+               : "a proxy is \"http://HOST:PORT\" or \"socks5://HOST:PORT\", its name and password a secret";
 }

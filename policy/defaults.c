@@ -73,6 +73,7 @@ void pin_policy_set_defaults(struct pin_policy *policy) {
     set_places(policy);
     set_resources(policy);
     set_network_limits(&policy->network.limits);
+    policy->network.proxy_url = policy->network.proxy_secret = "";
     policy->description = "";
     policy->images = pin_arena_memdup(&policy->arena, &any_image, sizeof(any_image));
     policy->image_count = 1;

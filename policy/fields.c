@@ -78,11 +78,20 @@ static const struct pin_field_row limit_rows[] = {
 };
 const struct pin_field_object pin_limit_fields = {limit_rows, PIN_COUNT(limit_rows)};
 
+#define STRING(name, id, member, accepts) FIELD(name, STRING, id, member, .check = (accepts))
+
+static const struct pin_field_row proxy_rows[] = {
+    STRING("url", PROXY_URL, network.proxy_url, pin_check_proxy),
+    STRING("secret", PROXY_SECRET, network.proxy_secret, pin_check_proxy_secret),
+};
+static const struct pin_field_object proxy = {proxy_rows, PIN_COUNT(proxy_rows)};
+
 static const struct pin_field_row network_rows[] = {
     LIST("egress", EGRESS, EGRESS, network.egress, network.egress_count),
     LIST("deny", DENY, EGRESS_DENY, network.deny, network.deny_count),
     LIST("budgets", BUDGETS, BUDGETS, network.budgets, network.budget_count),
     OBJECT("limits", pin_limit_fields),
+    OBJECT("upstream_proxy", proxy),
     WORDS("unknown_names", CHOICE, UNKNOWN_NAMES, network.unknown_names, pin_unknown_names_words),
 };
 static const struct pin_field_object network = {network_rows, PIN_COUNT(network_rows)};
@@ -184,6 +193,8 @@ static const char *const pointers[] = {
     [PIN_FIELD_ON_OUTPUT_CAP] = "/resources/on_output_cap",
     [PIN_FIELD_FRAMES] = "/frames",
     [PIN_FIELD_UNKNOWN_NAMES] = "/network/unknown_names",
+    [PIN_FIELD_PROXY_URL] = "/network/upstream_proxy/url",
+    [PIN_FIELD_PROXY_SECRET] = "/network/upstream_proxy/secret",
     [PIN_FIELD_CONNECTIONS] = "/network/limits/connections",
     [PIN_FIELD_CONNECTIONS_TOTAL] = "/network/limits/connections_total",
     [PIN_FIELD_BYTES_OUT] = "/network/limits/bytes_out",

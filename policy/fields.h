@@ -17,6 +17,7 @@ enum pin_field_type {
     PIN_TYPE_EXTENDS,  /* read before the other fields */
     PIN_TYPE_NAME,     /* const char *: a name as pin_is_name() has it */
     PIN_TYPE_TEXT,     /* const char * */
+    PIN_TYPE_STRING,   /* const char * that `check` accepts; "": none; NULL: any, in a site's ceiling */
     PIN_TYPE_SIZE,     /* uint64_t, bytes */
     PIN_TYPE_TIME,     /* uint64_t, nanoseconds */
     PIN_TYPE_COUNT,    /* uint64_t */

@@ -179,6 +179,8 @@ enum pin_field {
     PIN_FIELD_ON_OUTPUT_CAP,
     PIN_FIELD_FRAMES,
     PIN_FIELD_UNKNOWN_NAMES,
+    PIN_FIELD_PROXY_URL,
+    PIN_FIELD_PROXY_SECRET,
     PIN_FIELD_CONNECTIONS,
     PIN_FIELD_CONNECTIONS_TOTAL,
     PIN_FIELD_BYTES_OUT,
@@ -265,6 +267,7 @@ struct pin_policy {
         struct pin_egress_budget *budgets;
         size_t budget_count;
         struct pin_egress_limits limits;      /* of the whole sandbox */
+        const char *proxy_url, *proxy_secret; /* through which all TCP leaves; "": none */
         enum pin_unknown_names unknown_names; /* how a name is answered that no rule allows */
     } network;
 

@@ -117,6 +117,8 @@ struct pin_policy *pin_policy_copy(const struct pin_policy *policy) {
     copy_rules(&copy, &to->network.egress, to->network.egress_count);
     copy_rules(&copy, &to->network.deny, to->network.deny_count);
     copy_budgets(&copy);
+    to->network.proxy_url = copy_text(&copy, to->network.proxy_url);
+    to->network.proxy_secret = copy_text(&copy, to->network.proxy_secret);
     to->syscalls.baseline = copy_text(&copy, policy->syscalls.baseline);
     copy_syscalls(&copy, &to->syscalls.allow, to->syscalls.allow_count);
     copy_syscalls(&copy, &to->syscalls.deny, to->syscalls.deny_count);

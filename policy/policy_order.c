@@ -90,13 +90,26 @@ static number_order *order_of(const struct pin_field_row *row) {
     }
 }
 
-static void compare_value(struct compare *compare, const struct pin_field_row *row) {
-    if (order_of(row)(number_of(compare->inner, row), number_of(compare->outer, row)))
-        return;
+static void wider_value(struct compare *compare, const struct pin_field_row *row) {
     wider(compare, pin_field_pointer(row->field), &compare->outer->places[row->field],
           "asks for %.*s, and '%s' grants %.*s", VALUE_SHOWN,
           pin_policy_value_text(compare->arena, compare->inner, row->field), compare->outer->name,
           VALUE_SHOWN, pin_policy_value_text(compare->arena, compare->outer, row->field));
+}
+
+/* Nothing is less than another way out: it is the same, or the ceiling leaves it open. */
+static void compare_string(struct compare *compare, const struct pin_field_row *row) {
+    const char *inner, *outer;
+    memcpy(&inner, (const char *)compare->inner + row->offset, sizeof(inner));
+    memcpy(&outer, (const char *)compare->outer + row->offset, sizeof(outer));
+    if (outer != NULL && (inner == NULL || strcmp(inner, outer) != 0))
+        wider_value(compare, row);
+}
+
+static void compare_value(struct compare *compare, const struct pin_field_row *row) {
+    if (order_of(row)(number_of(compare->inner, row), number_of(compare->outer, row)))
+        return;
+    wider_value(compare, row);
 }
 
 /* --- lists --- */
@@ -198,6 +211,7 @@ static void compare_row(struct compare *compare, const struct pin_field_row *row
         else
             compare_grants(compare, row);
         return;
+    case PIN_TYPE_STRING: compare_string(compare, row); return;
     case PIN_TYPE_SIZE:
     case PIN_TYPE_TIME:
     case PIN_TYPE_COUNT:

@@ -291,9 +291,13 @@ static void write_value(struct writer *writer, const struct pin_field_row *row) 
     switch ((int)row->type) {
     case PIN_TYPE_NAME:
     case PIN_TYPE_TEXT:
+    case PIN_TYPE_STRING:
     case PIN_TYPE_WORD:
         memcpy(&text, slot, sizeof(text));
-        pin_buffer_json(to, text);
+        if (text == NULL)
+            pin_buffer_add(to, "null");
+        else
+            pin_buffer_json(to, text);
         return;
     case PIN_TYPE_FLAG: pin_buffer_add(to, narrow != 0 ? "true" : "false"); return;
     case PIN_TYPE_CHOICE: pin_buffer_json(to, row->words[narrow]); return;
@@ -476,6 +480,7 @@ static void visit_row(struct visit *visit, const struct pin_field_row *row) {
     case PIN_TYPE_FLAG:
     case PIN_TYPE_CHOICE:
     case PIN_TYPE_WORD:
+    case PIN_TYPE_STRING:
     case PIN_TYPE_SET32: visit_value(visit, row); return;
     }
 }

@@ -86,6 +86,7 @@ static void apply_field(struct pin_reader *reader, const struct pin_json *node,
     case PIN_TYPE_CPUS:
     case PIN_TYPE_FLAG:
     case PIN_TYPE_CHOICE:
+    case PIN_TYPE_STRING:
     case PIN_TYPE_WORD: pin_reader_value(reader, node, row); return;
     }
 }

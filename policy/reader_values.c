@@ -256,6 +256,22 @@ static bool store_text(struct pin_reader *reader, const struct pin_json *node,
     return true;
 }
 
+static bool store_string(struct pin_reader *reader, const struct pin_json *node,
+                         const struct pin_field_row *row) {
+    const char *text = NULL;
+    if (!(reader->site && json_is_null(node->value))) { /* a site's: any */
+        text = pin_reader_string(reader, node);
+        const char *why = text == NULL ? NULL : row->check(text, reader->site);
+        if (why != NULL)
+            pin_json_fault(reader->source, node, reader->found, NULL, "%s", why);
+        if (text == NULL || why != NULL)
+            return false;
+        text = pin_arena_strdup(&reader->policy->arena, text);
+    }
+    *(const char **)slot_of(reader, row) = text;
+    return true;
+}
+
 static bool check_version(struct pin_reader *reader, const struct pin_json *node) {
     uint64_t version;
     if (!read_integer(reader, node, &version, "the version of the policy language"))
@@ -271,6 +287,7 @@ static bool store(struct pin_reader *reader, const struct pin_json *node, const 
     case PIN_TYPE_VERSION: return check_version(reader, node);
     case PIN_TYPE_NAME:
     case PIN_TYPE_TEXT: return store_text(reader, node, row);
+    case PIN_TYPE_STRING: return store_string(reader, node, row);
     case PIN_TYPE_SIZE:
     case PIN_TYPE_TIME:
     case PIN_TYPE_COUNT: return store_u64(reader, node, row);

@@ -83,6 +83,7 @@ static void compare_values(const struct pin_diff_side *side, const struct pin_fi
         const struct pin_field_row *row = &object->rows[i];
         switch (row->type) {
         case PIN_TYPE_OBJECT: compare_values(side, row->object); break;
+        case PIN_TYPE_STRING:
         case PIN_TYPE_SIZE:
         case PIN_TYPE_TIME:
         case PIN_TYPE_COUNT:

@@ -164,6 +164,7 @@ struct pin_bundle_ext {
     bool has_egress_limits;
     struct pin_egress_limits egress_limits; /* of the whole sandbox */
     enum pin_unknown_names unknown_names;
+    const char *proxy_url, *proxy_secret; /* NULL: none */
     const char **secrets;
     size_t secret_count;
     struct pin_pair *labels;

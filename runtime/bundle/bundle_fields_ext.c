@@ -139,6 +139,8 @@ static const struct pin_bundle_row ext_rows[] = {
     PIN_ROW("egressBudgets", LIST, PIN_AT(EXT, egress_budgets), PIN_N(EXT, egress_budget_count),
             .size = sizeof(struct pin_egress_budget), .table = &budget_fields),
     PIN_ROW("egressLimits", OBJECT, PIN_HAS(EXT, has_egress_limits), .table = &egress_limit_fields),
+    PIN_ROW("upstreamProxy", TEXT, PIN_AT(EXT, proxy_url)),
+    PIN_ROW("upstreamProxySecret", TEXT, PIN_AT(EXT, proxy_secret)),
     PIN_ROW("unknownNames", CHOICE, PIN_AT(EXT, unknown_names), .name = unknown_names_name,
             .names = PIN_UNKNOWN_COUNT),
     PIN_ROW("secrets", TEXTS, PIN_AT(EXT, secrets), PIN_N(EXT, secret_count)),

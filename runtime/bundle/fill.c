@@ -224,6 +224,10 @@ static void add_refusals(struct pin_bundle *bundle, const struct pin_policy *pol
             copy_rule(bundle, &all[ext->egress_deny_count++], &policy->network.deny[i]);
 }
 
+static const char *copy_unless_empty(struct pin_bundle *bundle, const char *text) {
+    return text == NULL || *text == '\0' ? NULL : pin_arena_strdup(&bundle->arena, text);
+}
+
 void pin_fill_grants(struct pin_bundle *bundle, const struct pin_policy *policy) {
     struct pin_bundle_ext *ext = &bundle->ext;
     if (ext->egress == NULL)
@@ -236,6 +240,8 @@ void pin_fill_grants(struct pin_bundle *bundle, const struct pin_policy *policy)
         ext->has_egress_limits = true;
         ext->egress_limits = policy->network.limits;
     }
+    ext->proxy_url = copy_unless_empty(bundle, policy->network.proxy_url); /* the way out is the policy's */
+    ext->proxy_secret = copy_unless_empty(bundle, policy->network.proxy_secret);
     if (ext->unknown_names < policy->network.unknown_names) /* the later word is the harder one */
         ext->unknown_names = policy->network.unknown_names;
     add_refusals(bundle, policy);

@@ -10,9 +10,10 @@
 #include "base/io.h"
 #include "base/names.h"
 #include "policy/egress_terms.h"
+#include "runtime/egress/proxy_talk.h"
 #include "runtime/egress/wire_name.h"
 
-static const uint8_t magic[8] = "PINEGR2";
+static const uint8_t magic[8] = "PINEGR3";
 
 /* The limits in the order in which they are written. */
 static const size_t limit_offsets[] = {
@@ -97,6 +98,14 @@ static void put_budgets(struct writer *out, const struct pin_egress_setup *setup
     }
 }
 
+static void put_proxy(struct writer *out, const struct pin_egress_setup *setup) {
+    put_number(out, (uint64_t)setup->proxy.kind, 1);
+    put_number(out, setup->proxy.port, 2);
+    put(out, setup->proxy.address, sizeof(setup->proxy.address));
+    put_text(out, setup->proxy.host);
+    put_text(out, setup->proxy_login);
+}
+
 /* Numbers that the fields have room for, and budgets that are there. */
 static bool fits(const struct pin_egress_setup *setup, const struct pin_egress_rule *rules, size_t count) {
     for (size_t i = 0; i < count && i < PIN_RULES_MAX; i++) {
@@ -135,6 +144,7 @@ int pin_rules_blob_write(const struct pin_egress_setup *setup, struct pin_error 
     put(&out, magic, sizeof(magic));
     put_limits(&out, &setup->limits);
     put_number(&out, (uint64_t)setup->unknown_names, 1);
+    put_proxy(&out, setup);
     put_budgets(&out, setup);
     put_rules(&out, setup, rules->allow, rules->allow_count);
     put_rules(&out, setup, rules->deny, rules->deny_count);
@@ -252,6 +262,25 @@ static bool take_budgets(struct pin_cursor *in, struct pin_arena *arena, struct 
     return true;
 }
 
+static bool take_proxy(struct pin_cursor *in, struct pin_arena *arena, struct pin_egress_setup *setup) {
+    struct pin_proxy *proxy = &setup->proxy;
+    uint8_t kind;
+    uint16_t size;
+    const uint8_t *address, *login;
+    const char *host;
+    if (!pin_take_u8(in, &kind) || kind >= PIN_PROXY_KIND_COUNT || !pin_take_u16be(in, &proxy->port) ||
+        !pin_take_bytes(in, sizeof(proxy->address), &address) || !take_host(in, arena, &host) ||
+        !pin_take_u16be(in, &size) || size >= PIN_PROXY_LOGIN_MAX || !pin_take_bytes(in, size, &login) ||
+        memchr(login, 0, size) != NULL || (host != NULL && host[0] == '*'))
+        return false;
+    proxy->kind = (enum pin_proxy_kind)kind;
+    memcpy(proxy->address, address, sizeof(proxy->address));
+    if (host != NULL)
+        memcpy(proxy->host, host, strlen(host) + 1);
+    setup->proxy_login = pin_arena_strndup(arena, (const char *)login, size);
+    return true;
+}
+
 static bool take_unknown_names(struct pin_cursor *in, struct pin_egress_setup *setup) {
     uint8_t answer;
     if (!pin_take_u8(in, &answer) || answer >= PIN_UNKNOWN_COUNT)
@@ -267,7 +296,7 @@ bool pin_rules_blob_read(const uint8_t *data, size_t size, struct pin_arena *are
     const uint8_t *head;
     if (!pin_take_bytes(&in, sizeof(magic), &head) || memcmp(head, magic, sizeof(magic)) != 0 ||
         !take_limits(&in, &read.limits) || !take_unknown_names(&in, &read) ||
-        !take_budgets(&in, arena, &read) ||
+        !take_proxy(&in, arena, &read) || !take_budgets(&in, arena, &read) ||
         !take_rules(&in, arena, &read, &read.rules.allow, &read.rules.allow_count) ||
         !take_rules(&in, arena, &read, &read.rules.deny, &read.rules.deny_count) || pin_left(&in) > 0)
         return pin_fail(err, PIN_ERROR_SYNTAX, "the egress rules are not what this broker reads");

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "policy/egress_judge.h"
+#include "policy/proxy.h"
 
 #define PIN_RULES_BLOB_MAX (1024u * 1024)
 #define PIN_RULES_MAX 1024 /* of either list */
@@ -19,6 +20,8 @@ struct pin_egress_setup {          /* all that a broker is told; borrows everyth
     size_t budget_count;
     struct pin_egress_limits limits; /* of the whole sandbox */
     enum pin_unknown_names unknown_names;
+    struct pin_proxy proxy;  /* PIN_PROXY_NONE: none */
+    const char *proxy_login; /* "USER:PASSWORD"; "" or NULL: none */
 };
 
 /* A sealed memfd, close-on-exec; -1 on failure. */

@@ -214,6 +214,8 @@ static void protection(struct text *text) {
     add(text, "\"%s\"", PICK(text->random, pool));
 }
 
+static const char *const proxies[] = {"{\"url\": \"http://p.example.com:3128\"}",
+                                      "{\"url\": \"socks5://10.0.0.1:1080\", \"secret\": \"KEY_A\"}"};
 static const char *const unknown[] = {"\"nxdomain\"", "\"refused\""};
 static const char *const failure[] = {"\"refuse\"", "\"count\""};
 static const char *const sizes[] = {"\"1MiB\"", "\"64MiB\"", "\"3GiB\"", "\"unlimited\""};
@@ -277,6 +279,7 @@ static void add_rest(struct text *text) {
         text->to[text->used - 1] == '{' ? "" : ", ", PICK(text->random, sizes), PICK(text->random, counts),
         PICK(text->random, sizes));
     FIELD(text, "unknown_names", unknown);
+    FIELD(text, "upstream_proxy", proxies);
     open_object(text, "limits");
     FIELD(text, "connections", counts);
     FIELD(text, "bytes_out", sizes);

@@ -1,4 +1,5 @@
 /* What comes from inside: questions, hellos, requests, refused packets; and the tables behind the answers. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -16,6 +17,7 @@
 #include "runtime/egress/bucket.h"
 #include "runtime/egress/dns_message.h"
 #include "runtime/egress/http_guard.h"
+#include "runtime/egress/proxy_talk.h"
 #include "runtime/egress/refused_packet.h"
 #include "runtime/egress/rules_blob.h"
 #include "runtime/egress/synthetic.h"
@@ -449,6 +451,69 @@ static void a_refused_packet_says_where_it_wanted_to_go(void **state) {
     assert_false(pin_refused_packet_read(four, 19, &refused));
 }
 
+struct proxy_row {
+    enum pin_proxy_kind kind;
+    const char *login, *answer;
+    size_t size, used;
+    enum pin_proxy_step step;
+    int os_errno;
+};
+
+#define ANSWER(text) text, sizeof(text) - 1
+
+static void a_proxy_is_asked_and_its_answer_alone_is_taken(void **state) {
+    (void)state;
+    static const struct proxy_row rows[] = {
+        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 200 OK\r\n\r\nhello"),    19, PIN_PROXY_DONE, 0           },
+        {PIN_PROXY_HTTP,   "a:b", ANSWER("HTTP/1.0 204 x\r\nA: b\r\n\r\n"),  24, PIN_PROXY_DONE, 0           },
+        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 407 no\r\n\r\n"),         19, PIN_PROXY_NO,   EACCES      },
+        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 504 no\r\n\r\n"),         19, PIN_PROXY_NO,   ETIMEDOUT   },
+        {PIN_PROXY_HTTP,   "",    ANSWER("SSH-2.0-x\r\n\r\nmore"),           13, PIN_PROXY_NO,   EPROTO      },
+        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 200 OK\r\n"),             17, PIN_PROXY_MORE, 0           },
+        {PIN_PROXY_SOCKS5, "",    ANSWER("\5\0\5\0\0\1\1\2\3\4\0\120hello"), 12, PIN_PROXY_DONE, 0           },
+        {PIN_PROXY_SOCKS5, "a:b", ANSWER("\5\2\1\0\5\0\0\3\1a\0\120hello"),  12, PIN_PROXY_DONE, 0           },
+        {PIN_PROXY_SOCKS5, "a:b", ANSWER("\5\2\1\1"),                        4,  PIN_PROXY_NO,   EACCES      },
+        {PIN_PROXY_SOCKS5, "",    ANSWER("\5\2"),                            2,  PIN_PROXY_NO,   EACCES      },
+        {PIN_PROXY_SOCKS5, "",    ANSWER("\5\0\5\5\0\1\0"),                  7,  PIN_PROXY_NO,   ECONNREFUSED},
+        {PIN_PROXY_SOCKS5, "",    ANSWER("\4\0"),                            2,  PIN_PROXY_NO,   EPROTO      },
+    };
+    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+        const struct proxy_row *row = &rows[i];
+        struct pin_proxy proxy = {.kind = row->kind};
+        struct pin_destination to = {.host = "api.example.com", .port = 443};
+        struct pin_proxy_talk talk;
+        enum pin_proxy_step step = PIN_PROXY_MORE;
+        size_t total = 0;
+        assert_true(pin_proxy_begin(&talk, &proxy, row->login, &to));
+        while (step == PIN_PROXY_MORE && total < row->size) {
+            size_t used;
+            step = pin_proxy_read(&talk, (const uint8_t *)row->answer + total, row->size - total, &used);
+            total += used;
+        }
+        assert_int_equal(step, row->step);
+        assert_int_equal(total, row->used);
+        assert_int_equal(talk.os_errno, row->os_errno);
+    }
+}
+
+static void a_login_is_sent_as_each_protocol_has_it(void **state) {
+    (void)state;
+    struct pin_proxy http = {.kind = PIN_PROXY_HTTP}, socks = {.kind = PIN_PROXY_SOCKS5};
+    struct pin_destination to = {.port = 22};
+    struct pin_proxy_talk talk;
+    size_t used;
+    to.address[15] = 1;
+    assert_true(pin_proxy_begin(&talk, &http, "Aladdin:open sesame", &to)); /* RFC 7617 2 */
+    static const char wanted[] = "CONNECT [::1]:22 HTTP/1.1\r\nHost: [::1]:22\r\n"
+                                 "Proxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n\r\n";
+    assert_int_equal(talk.send_size, sizeof(wanted) - 1);
+    assert_memory_equal(talk.send, wanted, sizeof(wanted) - 1);
+    assert_true(pin_proxy_begin(&talk, &socks, "ab:cde", &to));
+    assert_int_equal(pin_proxy_read(&talk, (const uint8_t *)"\5\2", 2, &used), PIN_PROXY_MORE);
+    assert_int_equal(talk.send_size, 8);
+    assert_memory_equal(talk.send, "\1\2ab\3cde", 8);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_what_another_implementation_reads),
@@ -463,6 +528,8 @@ int main(void) {
         cmocka_unit_test(rules_survive_their_way_to_the_broker),
         cmocka_unit_test(a_bucket_gives_its_burst_and_then_its_rate),
         cmocka_unit_test(a_refused_packet_says_where_it_wanted_to_go),
+        cmocka_unit_test(a_proxy_is_asked_and_its_answer_alone_is_taken),
+        cmocka_unit_test(a_login_is_sent_as_each_protocol_has_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

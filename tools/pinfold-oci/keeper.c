@@ -16,6 +16,7 @@
 #include "runtime/bundle/bundle_places.h"
 #include "runtime/egress/session.h"
 #include "tools/pinfold-oci/ceiling.h"
+#include "tools/pinfold/way_out.h"
 
 /* Linux 6.15: how a process has ended, from a pidfd that was opened while it lived. Older headers lack it. */
 struct exit_info {
@@ -97,7 +98,8 @@ static void keep(struct keeper *self) {
 
 static bool start_session(struct keeper *self, struct pin_error *err) {
     const struct pin_bundle_ext *ext = &self->keeping->bundle->ext;
-    const struct pin_egress_setup setup = {
+    struct pin_secrets login = {0};
+    struct pin_egress_setup setup = {
         .rules = {ext->egress, ext->egress_deny, ext->egress_count, ext->egress_deny_count,
                   pin_bundle_place(ext, PIN_FIELD_EGRESS)},
         .budgets = ext->egress_budgets,
@@ -105,8 +107,11 @@ static bool start_session(struct keeper *self, struct pin_error *err) {
         .limits = ext->egress_limits,
         .unknown_names = ext->unknown_names,
     };
-    return ext->egress_count == 0 ||
-           pin_egress_session_start(&self->session, pin_oci_libexec(), &setup, self->keeping->sockets, err);
+    bool started = ext->egress_count == 0 || (pin_way_out_find(ext, &setup, &login, err) &&
+                                              pin_egress_session_start(&self->session, pin_oci_libexec(),
+                                                                       &setup, self->keeping->sockets, err));
+    pin_secrets_free(&login);
+    return started;
 }
 
 static void close_but(int *kept, size_t count) {

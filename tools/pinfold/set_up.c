@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/units.h"
+#include "tools/pinfold/way_out.h"
 
 void pin_set_up_limits(const struct pin_bundle_ext *ext, struct pin_limits *limits) {
     *limits = (struct pin_limits){
@@ -116,6 +117,10 @@ bool pin_set_up_egress_start(struct pin_set_up_egress *egress, const struct pin_
     if (!front->plan->egress)
         return true;
     *ops = (struct pin_egress_ops){egress, egress_fd, next_egress, end_egress};
-    return pin_egress_session_start(egress->session, libexec != NULL ? libexec : PIN_LIBEXEC, &setup,
-                                    &sandbox->egress, err);
+    struct pin_secrets login = {0};
+    bool started = pin_way_out_find(&front->bundle->ext, &setup, &login, err) &&
+                   pin_egress_session_start(egress->session, libexec != NULL ? libexec : PIN_LIBEXEC, &setup,
+                                            &sandbox->egress, err);
+    pin_secrets_free(&login);
+    return started;
 }

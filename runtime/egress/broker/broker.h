@@ -8,6 +8,7 @@
 #include "runtime/egress/bucket.h"
 #include "runtime/egress/event.h"
 #include "runtime/egress/inside.h"
+#include "runtime/egress/proxy_talk.h"
 #include "runtime/egress/rules_blob.h"
 #include "runtime/egress/synthetic.h"
 
@@ -22,6 +23,9 @@ struct broker {
     struct pin_arena arena; /* of the rules */
     struct pin_egress_rules rules;
     enum pin_unknown_names unknown_names;
+    bool has_rules; /* the proxy is the first ones' */
+    struct pin_proxy proxy;
+    char proxy_login[PIN_PROXY_LOGIN_MAX];
     struct accounts accounts;
     struct pin_synthetic *names;
     struct pin_bucket new_names; /* below wildcards */

@@ -216,9 +216,10 @@ static void change_payers(struct conn *conn) {
 void conn_judge_again(struct broker *broker) {
     for (struct conn *conn = broker->conns, *following; conn != NULL; conn = following) {
         following = conn->following;
-        struct pin_verdict verdict = !conn->is_open || conn->to.host == NULL
-                                         ? pin_egress_judge(&broker->rules, &conn->to)
-                                         : pin_egress_judge_resolved(&broker->rules, &conn->to);
+        bool by_name =
+            !conn->is_open || conn->to.host == NULL || conn->dial.is_proxied; /* no address is known */
+        struct pin_verdict verdict = by_name ? pin_egress_judge(&broker->rules, &conn->to)
+                                             : pin_egress_judge_resolved(&broker->rules, &conn->to);
         conn->verdict = verdict;
         conn->dial.verdict = verdict;
         if (!verdict.allowed) {

@@ -24,6 +24,16 @@ static size_t read_blob(int fd, uint8_t *to, size_t room) {
     return size;
 }
 
+/* The way out stays for as long as the sandbox lives, and so does what opens it: later rules don't bring it.
+ */
+static void keep_proxy(struct broker *broker, const struct pin_egress_setup *setup) {
+    if (broker->has_rules)
+        return;
+    broker->has_rules = true;
+    broker->proxy = setup->proxy;
+    memcpy(broker->proxy_login, setup->proxy_login, strlen(setup->proxy_login) + 1);
+}
+
 static void set_names_rate(struct broker *broker, uint64_t per_second) {
     uint64_t rate = per_second == PIN_UNLIMITED ? 0 : per_second;
     if (rate != broker->new_names.per_second)
@@ -46,6 +56,7 @@ bool control_load_rules(struct broker *broker, int fd, struct pin_error *err) {
     broker->arena = arena;
     broker->rules = setup.rules;
     broker->unknown_names = setup.unknown_names;
+    keep_proxy(broker, &setup);
     set_names_rate(broker, setup.limits.names_per_second);
     conn_judge_again(broker); /* the last that could point into the old rules */
     flows_judge_again(broker);

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "base/units.h"
 #include "policy/egress_rule.h"
 
@@ -100,6 +101,7 @@ void dial_cancel(struct dial *dial) {
     resolver_forget(&dial->question);
     for (size_t i = 0; i < DIAL_ATTEMPTS; i++)
         poll_close(&dial->broker->poll, &dial->attempts[i].watch);
+    poll_close(&dial->broker->poll, &dial->talking);
     unlink_dial(dial);
 }
 
@@ -117,6 +119,82 @@ static bool is_trying(const struct dial *dial) {
 
 static void try_next(struct dial *dial, uint64_t now);
 
+/* --- through a proxy --- */
+
+static void fail_proxied(struct dial *dial, int os_errno) {
+    finish(dial, -1, &dial->verdict, os_errno);
+}
+
+/* False: not all is said, or the dial has ended. */
+static bool say(struct dial *dial) {
+    size_t left = dial->talk.send_size - dial->said;
+    ssize_t sent = send(dial->talking.fd, dial->talk.send + dial->said, left, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN) {
+        fail_proxied(dial, errno);
+        return false;
+    }
+    dial->said += sent > 0 ? (size_t)sent : 0;
+    bool done = dial->said == dial->talk.send_size;
+    if (poll_want(&dial->broker->poll, &dial->talking, done ? EPOLLIN : EPOLLOUT))
+        return done;
+    fail_proxied(dial, ENOMEM);
+    return false;
+}
+
+static void hand_over(struct dial *dial) {
+    int fd = dial->talking.fd;
+    (void)poll_want(&dial->broker->poll, &dial->talking, 0);
+    dial->talking.fd = -1; /* the receiver's */
+    finish(dial, fd, &dial->verdict, 0);
+}
+
+static void go_on(struct dial *dial, enum pin_proxy_step step) {
+    switch (step) {
+    case PIN_PROXY_NO: fail_proxied(dial, dial->talk.os_errno); return;
+    case PIN_PROXY_DONE: hand_over(dial); return;
+    case PIN_PROXY_MORE: break;
+    }
+    dial->said = 0;
+    if (dial->talk.send_size > 0)
+        (void)say(dial);
+}
+
+/* Looks before it takes: what follows the proxy's answer is the other end's, for the program. */
+static void talk_ready(struct watch *watch, uint32_t events) {
+    struct dial *dial = container_of(watch, struct dial, talking);
+    uint8_t data[2048];
+    size_t used;
+    (void)events;
+    if (dial->said < dial->talk.send_size && !say(dial))
+        return;
+    ssize_t size = recv(watch->fd, data, sizeof(data), MSG_PEEK | MSG_DONTWAIT);
+    if (size < 0 && errno == EAGAIN)
+        return;
+    if (size <= 0) {
+        fail_proxied(dial, size == 0 ? ECONNRESET : errno);
+        return;
+    }
+    enum pin_proxy_step step = pin_proxy_read(&dial->talk, data, (size_t)size, &used);
+    pin_ignore(recv(watch->fd, data, used, MSG_DONTWAIT)); /* it is there */
+    go_on(dial, step);
+}
+
+/* The attempt that won becomes the talk; the others end. */
+static void talk_begin(struct dial *dial, struct watch *won) {
+    struct broker *broker = dial->broker;
+    (void)poll_want(&broker->poll, won, 0);
+    dial->talking = (struct watch){.fd = won->fd, .ready = talk_ready};
+    won->fd = -1;
+    for (size_t i = 0; i < DIAL_ATTEMPTS; i++)
+        poll_close(&broker->poll, &dial->attempts[i].watch);
+    dial->next = dial->count;
+    dial->said = 0;
+    if (!pin_proxy_begin(&dial->talk, &broker->proxy, broker->proxy_login, &dial->to))
+        fail_proxied(dial, EINVAL);
+    else
+        (void)say(dial);
+}
+
 static void attempt_ready(struct watch *watch, uint32_t events) {
     (void)events;
     struct attempt *attempt = container_of(watch, struct attempt, watch);
@@ -129,6 +207,10 @@ static void attempt_ready(struct watch *watch, uint32_t events) {
         poll_close(&dial->broker->poll, watch);
         dial->os_errno = code;
         try_next(dial, now_ns());
+        return;
+    }
+    if (dial->is_proxied) {
+        talk_begin(dial, watch);
         return;
     }
     memcpy(dial->to.address, attempt->address, sizeof(attempt->address));
@@ -145,7 +227,8 @@ static void attempt_ready(struct watch *watch, uint32_t events) {
 /* False: this address can't even be tried. */
 static bool attempt_start(struct dial *dial, struct attempt *attempt, const uint8_t address[16]) {
     struct sockaddr_storage to;
-    unsigned size = dial_sockaddr(&to, address, dial->to.port);
+    uint16_t port = dial->is_proxied ? dial->broker->proxy.port : dial->to.port;
+    unsigned size = dial_sockaddr(&to, address, port);
     int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         dial->os_errno = errno;
@@ -187,6 +270,12 @@ static void resolved(struct question *question, uint8_t (*addresses)[16], size_t
         finish(dial, -1, &none, os_errno);
         return;
     }
+    if (dial->is_proxied) { /* the operator's own word: not screened */
+        memcpy(dial->candidates, addresses, count * sizeof(*dial->candidates));
+        dial->count = count;
+        try_next(dial, now_ns());
+        return;
+    }
     struct pin_verdict refused = dial->verdict;
     dial->count =
         dial_screen(dial->broker, &dial->to, addresses, count, dial->candidates, dial->verdicts, &refused);
@@ -198,17 +287,25 @@ static void resolved(struct question *question, uint8_t (*addresses)[16], size_t
     try_next(dial, now_ns());
 }
 
+bool dial_is_proxied(const struct broker *broker, const struct pin_destination *to) {
+    return broker->proxy.kind != PIN_PROXY_NONE && to->protocol == PIN_PROTOCOL_TCP &&
+           (to->host == NULL || strcmp(to->host, PIN_HOST_INTERNAL) != 0);
+}
+
 void dial_start(struct broker *broker, struct dial *dial) {
     dial->broker = broker;
     dial->question = (struct question){.answered = resolved};
     dial->deadline_ns = now_ns() + DEADLINE_NS;
     for (size_t i = 0; i < DIAL_ATTEMPTS; i++)
         dial->attempts[i].watch = (struct watch){.fd = -1};
+    dial->talking = (struct watch){.fd = -1};
+    dial->is_proxied = dial_is_proxied(broker, &dial->to);
     link_dial(broker, dial);
+    const char *host = dial->is_proxied ? broker->proxy.host : dial->to.host;
     uint8_t own[1][16];
-    memcpy(own[0], dial->to.address, sizeof(own[0]));
-    if (dial->to.host != NULL)
-        resolver_ask(broker->resolver, dial->to.host, &dial->question);
+    memcpy(own[0], dial->is_proxied ? broker->proxy.address : dial->to.address, sizeof(own[0]));
+    if (host != NULL && *host != '\0')
+        resolver_ask(broker->resolver, host, &dial->question);
     else
         resolved(&dial->question, own, 1, 0);
 }

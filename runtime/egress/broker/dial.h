@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/egress/broker/resolver.h"
+#include "runtime/egress/proxy_talk.h"
 
 #define DIAL_ATTEMPTS 3 /* at the same time */
 
@@ -29,10 +30,16 @@ struct dial {
     struct pin_verdict verdicts[RESOLVER_ADDRESSES_MAX]; /* that opened each */
     size_t count, next;
     uint64_t next_at_ns, deadline_ns;
+    bool is_proxied;      /* `candidates` are the proxy's; it resolves the name */
+    struct watch talking; /* connected to the proxy, and not yet through it */
+    struct pin_proxy_talk talk;
+    size_t said;                    /* of talk.send */
     int os_errno;                   /* of the last attempt */
     struct dial *following, **link; /* in broker->dials */
 };
 
+/* Does TCP to this destination leave through the proxy? Not to the host's own loopback. */
+bool dial_is_proxied(const struct broker *broker, const struct pin_destination *to);
 /* May call `done` before it returns. */
 void dial_start(struct broker *broker, struct dial *dial);
 /* Gives up without calling `done`. */

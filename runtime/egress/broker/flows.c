@@ -224,6 +224,9 @@ static void begin_flow(struct broker *broker, const struct flow_ends *ends, cons
     struct pin_verdict verdict = {.reason = PIN_EGRESS_NOT_LISTED};
     if (read_destination(broker, ends, &to))
         verdict = pin_egress_judge(&broker->rules, &to);
+    if (verdict.allowed &&
+        broker->proxy.kind != PIN_PROXY_NONE) /* no datagram goes through it, and none past it */
+        verdict = (struct pin_verdict){.reason = PIN_EGRESS_PROTOCOL, .rule = verdict.rule};
     struct payers payers = accounts_of(&broker->accounts, verdict.rule);
     bool within = broker->flows->count < FLOWS_MAX && payers_admit(&payers);
     if (verdict.allowed && !within)

@@ -264,6 +264,15 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
         yield from bad(f"{limits}/{field}", TIMES_BAD)
         yield from bad(f"{limits}/{field}", ["0s", "999ms", "8761h"], "range")
 
+    proxy = "/network/upstream_proxy"
+    yield from good(f"{proxy}/url", ["", "http://proxy.example.com:3128", "socks5://10.0.0.1:1080", "http://[2001:db8::1]:65535", "http://P:1"])
+    yield from bad(f"{proxy}/url", ["proxy:3128", "https://proxy:3128", "http://proxy", "http://user:pw@proxy:3128", "http://proxy:0",
+                                    "http://proxy:3128/", "http://proxy:3128 ", "http://:3128", "socks://p:1", "HTTP://p:1", None, 1, [], True])
+    yield from bad(f"{proxy}/url", ["http://proxy:65536", "http://1.2.3.999:1", "http://-a:1", "http://[:::]:1"],
+                   "address")
+    yield from good(f"{proxy}/secret", ["", "PROXY_LOGIN"])
+    yield from bad(f"{proxy}/secret", ["a b", "1A", None, 1, ["A"]])
+
     images = "/images"
     yield from good(images, [[], ["*"], ["host"], ["python-3.12"], ["registry.example:5000/a/b:1.2@x+y"], ["a*b*c"],
                              [{"pattern": "a*"}], [{"digest": DIGEST}], [{"digest": DIGEST, "require_signature": False}],
