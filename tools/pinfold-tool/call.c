@@ -51,8 +51,7 @@ static int run_planned(struct cold *cold, const struct pin_call_options *values)
     bool ready = pin_tool_fingerprint(cold->run.front.bundle, &cold->call.shape, PIN_TOOL_SCOPE_SANDBOX,
                                       cold->digest, &err) &&
                  pin_call_open_sealed(&cold->call.config, &cold->call.env, &cold->run.front.sealed, &err);
-    PIN_CLOSE int input =
-        ready ? pin_packet_make(request, pin_runner_preface(request->language), NULL, cold->key, &err) : -1;
+    PIN_CLOSE int input = ready ? pin_packet_make(request, PIN_RUNNER_COLD, NULL, cold->key, &err) : -1;
     const struct pin_one_shot_settings settings = {
         .output = PIN_OUTPUT_CAPTURE,
         .input = input,

@@ -20,7 +20,7 @@ static bool draw_key(char key[PIN_TOOL_KEY_TEXT], struct pin_error *err) {
     return true;
 }
 
-int pin_packet_make(const struct pin_tool_request *request, const char *preface, const json_t *env,
+int pin_packet_make(const struct pin_tool_request *request, enum pin_runner_mode mode, const json_t *env,
                     char key[PIN_TOOL_KEY_TEXT], struct pin_error *err) {
     if (!draw_key(key, err))
         return -1;
@@ -28,8 +28,7 @@ int pin_packet_make(const struct pin_tool_request *request, const char *preface,
     PIN_CLOSE int packet = memfd_create("tool-call", MFD_CLOEXEC);
     if (text == NULL)
         errno = ENOMEM;
-    bool ok = packet >= 0 && text != NULL &&
-              (preface == NULL || pin_write_all(packet, preface, strlen(preface) + 1, err)) &&
+    bool ok = packet >= 0 && text != NULL && pin_runner_preface(request->language, mode, packet, err) &&
               pin_write_all(packet, text, strlen(text), err) && lseek(packet, 0, SEEK_SET) == 0;
     if (ok)
         return pin_steal_fd(&packet);

@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "runtime/tool/request.h"
 #include "runtime/tool/result.h"
+#include "tools/pinfold-tool/runners.h"
 
-/* `preface` (NULL: none) goes before it, with its zero byte. Draws the call's key. -1 on failure. */
-int pin_packet_make(const struct pin_tool_request *request, const char *preface, const json_t *env,
+/* With what the runner of that mode wants before it. Draws the call's key. -1 on failure. */
+int pin_packet_make(const struct pin_tool_request *request, enum pin_runner_mode mode, const json_t *env,
                     char key[PIN_TOOL_KEY_TEXT], struct pin_error *err);

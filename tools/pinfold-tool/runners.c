@@ -1,7 +1,9 @@
 #include "tools/pinfold-tool/runners.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/io.h"
 #include "base/names.h"
 #include "pin_tool_runners.h"
 
@@ -10,15 +12,15 @@
 struct language {
     const char *program;
     const char *words[PIN_RUNNER_MODE_COUNT][WORDS_MAX]; /* after the program; with a '.': an embedded file */
-    const char *preface;
+    bool has_preface;
 };
 
 static const struct language python = {
     .program = "python3",
-    .words = {[PIN_RUNNER_COLD] = {"-c", "runner.py"},
+    .words = {[PIN_RUNNER_COLD] = {"-c", "boot.py"},
               [PIN_RUNNER_AHEAD] = {"-c", "runner.py", "more.py"},
               [PIN_RUNNER_FORKS] = {"-c", "zygote.py", "runner.py", "more.py"}},
-    .preface = "more.py",
+    .has_preface = true,
 };
 static const struct language node = {
     .program = "node",
@@ -31,11 +33,16 @@ static const struct language *const languages[] = {
 };
 _Static_assert(PIN_COUNT(languages) == PIN_TOOL_LANGUAGE_COUNT, "every language has runners");
 
-static const char *embedded(const char *name) {
+static const struct pin_embedded *find(const char *name) {
     for (size_t i = 0; i < pin_tool_runners_count; i++)
         if (strcmp(pin_tool_runners[i].name, name) == 0)
-            return (const char *)pin_tool_runners[i].data;
-    return name;
+            return &pin_tool_runners[i];
+    return NULL;
+}
+
+static const char *embedded(const char *name) {
+    const struct pin_embedded *file = find(name);
+    return file != NULL ? (const char *)file->data : name;
 }
 
 char **pin_runner_argv(enum pin_tool_language language, enum pin_runner_mode mode, struct pin_arena *arena,
@@ -56,7 +63,20 @@ const char *pin_runner_program(enum pin_tool_language language) {
     return languages[language]->program;
 }
 
-const char *pin_runner_preface(enum pin_tool_language language) {
-    const char *name = languages[language]->preface;
-    return name == NULL ? NULL : embedded(name);
+static bool write_python(int to, struct pin_error *err) {
+    const struct pin_embedded *const parts[] = {find("runner.pyc"), find("runner.py"), find("more.py")};
+    char sizes[80];
+    int length =
+        snprintf(sizes, sizeof(sizes), "%zu %zu %zu\n", parts[0]->size, parts[1]->size, parts[2]->size);
+    bool ok = pin_write_all(to, sizes, (size_t)length, err);
+    for (size_t i = 0; ok && i < PIN_COUNT(parts); i++)
+        ok = pin_write_all(to, parts[i]->data, parts[i]->size, err);
+    return ok;
+}
+
+bool pin_runner_preface(enum pin_tool_language language, enum pin_runner_mode mode, int to,
+                        struct pin_error *err) {
+    if (!languages[language]->has_preface)
+        return true;
+    return mode == PIN_RUNNER_COLD ? write_python(to, err) : pin_write_all(to, "", 1, err);
 }

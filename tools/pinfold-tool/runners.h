@@ -1,9 +1,11 @@
 /* runners.h: the programs of ours that run inside, for each language; this program carries them. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "base/error.h"
 #include "runtime/tool/request.h"
 
 enum pin_runner_mode {
@@ -18,5 +20,6 @@ char **pin_runner_argv(enum pin_tool_language language, enum pin_runner_mode mod
                        size_t *count);
 /* Of the language's interpreter: "python3". */
 const char *pin_runner_program(enum pin_tool_language language);
-/* What goes before a cold call's packet on standard input, with its zero byte; NULL: nothing. */
-const char *pin_runner_preface(enum pin_tool_language language);
+/* Writes what goes before a call's packet: the code of a cold one's runner; of others, that there is none. */
+bool pin_runner_preface(enum pin_tool_language language, enum pin_runner_mode mode, int to,
+                        struct pin_error *err);

@@ -81,7 +81,8 @@ static void on_connected(void *self, int socket) {
     (void)pthread_mutex_unlock(&job->server->lock);
 }
 
-/* Ourselves as another verb. It is told to end when we do, however we do: the thread that starts it waits for it. */
+/* Ourselves as another verb. It is told to end when we do, however we do: the thread that starts it waits for
+ * it. */
 static pid_t run_self(char **argv, int in, int out, struct pin_error *err) {
     pid_t parent = getpid(), pid = fork();
     if (pid < 0)

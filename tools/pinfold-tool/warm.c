@@ -178,8 +178,8 @@ enum pin_warm_end pin_warm_call(struct pin_warm *warm, json_t **result, int *exi
                                 struct pin_error *err) {
     char key[PIN_TOOL_KEY_TEXT];
     json_t *env = shares(warm) ? NULL : environment(warm->front->bundle);
-    const char *preface = pin_runner_preface(warm->request->language) != NULL ? "" : NULL;
-    PIN_CLOSE int packet = pin_packet_make(warm->request, preface, env, key, err);
+    PIN_CLOSE int packet =
+        pin_packet_make(warm->request, shares(warm) ? PIN_RUNNER_FORKS : PIN_RUNNER_AHEAD, env, key, err);
     json_decref(env);
     if (packet < 0)
         return PIN_WARM_FAILED;

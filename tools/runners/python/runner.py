@@ -1,8 +1,8 @@
 # Runs one function of a tool and sends what came of it over the frame descriptor; docs/tool.md. Standard library
-# only, Python 3.8 to 3.14. It is compiled anew for every call: what only some calls need stands in more.py.
+# only, Python 3.8 to 3.14. What only some calls need stands in more.py.
 import sys
 
-if __name__ == "__main__":  # else the zygote has done it
+if __name__ == "__main__":  # else whoever has loaded it has done it
     _path0 = sys.path.pop(0) if sys.path and sys.path[0] == "" else None  # nothing of the workspace stands in for ours
 import os
 
@@ -280,8 +280,7 @@ def wait_ahead(more, nonce, fd):
     _os_write(fd, nonce + b"\1\3" + bytes(10))  # a frame of kind progress, without a payload
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # ahead of its call
     _nonce, _fd = bytes.fromhex(os.environ.pop("PINFOLD_FRAME_NONCE")), int(os.environ.pop("PINFOLD_FRAME_FD"))
-    if len(sys.argv) > 1:
-        wait_ahead(sys.argv.pop(), _nonce, _fd)
+    wait_ahead(sys.argv.pop(), _nonce, _fd)
     main(_nonce, _fd, read_input())
