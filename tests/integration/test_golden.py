@@ -88,7 +88,7 @@ ERRORS = [
     ["run", "--egress", "example.com:443", "--", "true"], ["run", "--bundle", "HOME/none"], ["run", "--bundle", "HOME/work"],
     ["run", "--stdin", "HOME/none", "--", "true"], ["run", "--json", "--stream", "--", "true"], ["run", "--", "no-such-program"],
     ["run", "--", "/etc/passwd"], ["run", "--frames", "loud", "--", "true"],
-    ["bundle", "check", "HOME/none"], ["bundle", "export"], ["plan"],
+    ["bundle", "check", "HOME/none"], ["bundle", "export"], ["bundle", "export", "HOME/b", "--policy", "strict", "--", "true"], ["plan"],
 ]
 
 

@@ -33,9 +33,13 @@ static int run_export(const struct pin_invocation *invocation) {
     /* the first argument is the directory; a "--" may stand before the command */
     char **command = invocation->arguments + 1;
     size_t count = invocation->argument_count - 1;
-    if (count > 0 && command[0][0] == '-' && command[0][1] == '-' && command[0][2] == '\0') {
+    if (count > 0 && strcmp(command[0], "--") == 0) {
         command++;
         count--;
+    } else if (count > 0 && command[0][0] == '-') { /* else it would be the command's name */
+        (void)pin_find(&found, PIN_ERROR_USAGE, "", "write options before DIR, and the command after --",
+                       "'%.60s' stands after DIR", command[0]);
+        return pin_report_findings(&found, values->json);
     }
     front.request.records = front.request.hands_secrets = true; /* as `run` does, whose answer this is */
     if (!pin_front_bundle(&front, values, command, count, &found))
