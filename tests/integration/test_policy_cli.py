@@ -5,6 +5,7 @@ PINFOLD_BUILD names the build directory (build/ci, else build/release).
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import time
@@ -401,3 +402,44 @@ def test_the_documentation_has_every_rule():
     rules = answer("lint", "--sarif", "tool")["runs"][0]["tool"]["driver"]["rules"]
     for rule in rules:
         assert f"| {rule['id']} | {rule['name']} | {rule['defaultConfiguration']['level']} | {rule['shortDescription']['text']} |" in text
+
+
+# --- the documentation says of each field what holds it ---
+
+def fields_of(schema, prefix=""):
+    for key, value in schema["properties"].items():
+        if value.get("type") == "object" and "properties" in value:
+            yield from fields_of(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key
+
+
+def enforcement():
+    """(names of fields, mechanism, tests) of each row; a short name has the prefix of the one before it."""
+    for line in (ROOT / "docs/enforcement.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.split(" | ")]
+        if not line.startswith("| `"):
+            continue
+        names = re.findall(r"`([^`]+)`", cells[0])
+        prefix = names[0].rpartition(".")[0]
+        yield [names[0], *(f"{prefix}.{name}" if prefix and "." not in name else name for name in names[1:])], cells[1], cells[2]
+
+
+def test_each_field_of_the_schema_has_its_mechanism_and_its_test():
+    schema = json.loads((ROOT / "policy/schema.json").read_text())
+    listed = {name for names, mechanism, tests in enforcement() for name in names if mechanism and tests}
+    of_the_file = {"pinfold", "name", "description", "extends", "$schema"}  # they grant nothing
+    missing = [field for field in fields_of(schema) if field not in of_the_file
+               and not any(field == name or field.startswith(name + ".") for name in listed)]
+    assert missing == []
+
+
+def test_every_test_that_the_table_names_is_there():
+    sources = "\n".join(path.read_text(errors="replace") for path in (ROOT / "tests").rglob("*")
+                        if path.suffix in (".py", ".c", ".cmake", ".sh") and "corpus" not in path.parts)
+    for _, _, tests in enforcement():
+        for name in re.findall(r"`([^`]+)`", tests):
+            word = name.partition("[")[0]
+            assert re.search(rf"\b{re.escape(word)}\b", sources), name
+        for name in re.findall(r"\b(test_\w+\.py|fuzz_\w+)\b", tests):
+            assert list((ROOT / "tests").rglob(name + "*")), name
