@@ -209,12 +209,13 @@ static bool fill_filters(const struct pin_build_input *input, struct pin_shared_
                          struct pin_error *err) {
     const struct pin_bundle *bundle = input->plan->bundle;
     struct pin_program asking = {0};
-    if (input->watch)
-        return pin_watch_program(&asking, err) && share_program(&asking, &shared->own);
-    if (!bundle->seccomp.present && !bundle->ceiling_filter.present)
+    if (!bundle->seccomp.present && !bundle->ceiling_filter.present && input->watch == PIN_WATCH_NONE)
         return true;
     struct pin_error uncached = {0}; /* without a cache the filter is compiled anew, and as safe */
     PIN_CLOSE int cache = pin_cache_open(&uncached);
+    if (input->watch != PIN_WATCH_NONE)
+        return pin_watch_program(input->watch, &bundle->seccomp, cache, &asking, err) &&
+               share_program(&asking, &shared->own);
     return fill_program(&bundle->seccomp, cache, &shared->own, err) &&
            fill_program(&bundle->ceiling_filter, cache, &shared->ceiling, err);
 }
@@ -300,7 +301,8 @@ static bool guide_child(const struct pin_build_input *input, uint32_t range,
             pin_channel_take_changes(sandbox->control, &sandbox->changes, err)) &&
            (!input->plan->hands_upper || pin_channel_take_upper(sandbox->control, &sandbox->upper, err)) &&
            (!input->plan->egress || pin_channel_take_egress(sandbox->control, &sandbox->egress, err)) &&
-           (!input->watch || pin_channel_take_watch(sandbox->control, &sandbox->watch, err)) &&
+           (input->watch == PIN_WATCH_NONE ||
+            pin_channel_take_watch(sandbox->control, &sandbox->watch, err)) &&
            (input->engine == NULL || guide_container(input->engine, sandbox, err));
 }
 
@@ -324,15 +326,15 @@ static bool start(const struct pin_build_input *input, struct pin_host_sources *
     PIN_CLOSE int theirs = ends[1];
     struct pin_engine_groups groups = {0};
     const struct pin_bundle *bundle = input->plan->bundle;
-    struct pin_inside inside = {.plan = input->plan,
-                                .sources = sources,
-                                .filter =
-                                    bundle->seccomp.present || input->watch ? &shared->own.program : NULL,
-                                .watched = input->watch,
-                                .ceiling = bundle->ceiling_filter.present ? &shared->ceiling.program : NULL,
-                                .control = theirs,
-                                .engine = input->engine,
-                                .groups = &groups};
+    struct pin_inside inside = {
+        .plan = input->plan,
+        .sources = sources,
+        .filter = bundle->seccomp.present || input->watch != PIN_WATCH_NONE ? &shared->own.program : NULL,
+        .watched = input->watch != PIN_WATCH_NONE,
+        .ceiling = bundle->ceiling_filter.present ? &shared->ceiling.program : NULL,
+        .control = theirs,
+        .engine = input->engine,
+        .groups = &groups};
     bool ok = !is_made_first(input) || make_group(input, sandbox, err);
     if (ok && input->engine != NULL) {
         const struct pin_cgroup *group =

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "runtime/build/cgroup/cgroup.h"
 #include "runtime/build/engine.h"
+#include "runtime/build/watch.h"
 #include "runtime/plan/plan.h"
 #include "runtime/state/slots.h"
 
@@ -21,7 +22,7 @@ struct pin_build_input {
     const struct pin_cgroup_facts *cgroups;
     const struct pin_slot *slot;           /* NULL for an engine's container: it has its state elsewhere */
     const struct pin_engine_build *engine; /* NULL: a sandbox of `pinfold run` */
-    bool watch; /* every system call is asked about at sandbox->watch: see watch.h; not for an engine's */
+    enum pin_watch watch;                  /* what is asked about at sandbox->watch; none for an engine's */
 };
 
 struct pin_sandbox {

@@ -11,6 +11,7 @@
 
 #include "base/names.h"
 #include "runtime/build/engine.h"
+#include "runtime/build/seccomp/cache.h"
 #include "runtime/init/protocol.h"
 
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
@@ -29,7 +30,7 @@ static uint32_t known_flags(void) {
                : 0;
 }
 
-bool pin_watch_program(struct pin_program *program, struct pin_error *err) {
+static bool ask_for_all(struct pin_program *program, struct pin_error *err) {
     const struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, pin_program_audit_arch(pin_arch_native()), 1, 0),
@@ -45,6 +46,25 @@ bool pin_watch_program(struct pin_program *program, struct pin_error *err) {
         return pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory for the watched filter");
     memcpy(program->code, code, sizeof(code));
     return true;
+}
+
+/* Numbers that the filter doesn't know are asked about as well, and answered ENOSYS by the one who judges. */
+static bool ask_for_denied(const struct pin_filter *filter, int cache, struct pin_program *program,
+                           struct pin_error *err) {
+    struct pin_filter asking = *filter; /* borrows the rules */
+    if (filter->default_action != PIN_FILTER_ERRNO)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "a filter that kills can't ask");
+    asking.default_action = PIN_FILTER_NOTIFY;
+    asking.default_error = 0;
+    if (!pin_program_get(&asking, cache, program, err))
+        return false;
+    program->flags = (program->flags & ~(uint32_t)SECCOMP_FILTER_FLAG_NEW_LISTENER) | known_flags();
+    return true;
+}
+
+bool pin_watch_program(enum pin_watch watch, const struct pin_filter *filter, int cache,
+                       struct pin_program *program, struct pin_error *err) {
+    return watch == PIN_WATCH_ALL ? ask_for_all(program, err) : ask_for_denied(filter, cache, program, err);
 }
 
 bool pin_watch_load(const struct pin_program *program, int control, struct pin_error *err) {

@@ -357,7 +357,7 @@ static void check_image(const struct pin_policy *ceiling, const struct pin_reque
     }
 }
 
-/* Nobody tells which call a filter has denied, short of one that logs and lets it through. */
+/* A call that is denied is told by the filter's asking; one that kills is told to nobody. */
 static bool records_syscalls(const struct pin_policy *policy) {
     for (size_t i = 0; i < policy->audit.record.count; i++)
         if (strcmp(policy->audit.record.items[i].text, "syscalls") == 0)
@@ -371,11 +371,14 @@ void pin_request_check_supported(const struct pin_policy *policy, const struct p
         bool asked;
         const char *pointer, *what;
     } rows[] = {
-        {request->secret_count > 0 && !request->hands_secrets, "--secret",
-         "handing over secrets by this front door"                                                      },
-        {records_syscalls(policy),                             "/audit/record", "recording system calls"},
-        {policy->audit.record.count > 0 && !request->records,  "/audit/record",
-         "the audit log of this front door"                                                             },
+        {request->secret_count > 0 && !request->hands_secrets,                     "--secret",
+         "handing over secrets by this front door"  },
+        {records_syscalls(policy) && !request->records_calls,                      "/audit/record",
+         "recording system calls by this front door"},
+        {records_syscalls(policy) && policy->syscalls.on_deny == PIN_ON_DENY_KILL, "/syscalls/on_deny",
+         "recording system calls whose denial kills"},
+        {policy->audit.record.count > 0 && !request->records,                      "/audit/record",
+         "the audit log of this front door"         },
     };
     for (size_t i = 0; i < PIN_COUNT(rows); i++)
         if (rows[i].asked)

@@ -63,6 +63,7 @@ struct pin_request {
     size_t secret_count;
 
     bool hands_secrets; /* the front door can hand secrets over: without it, asking for one is refused */
+    bool records_calls; /* … and which system calls were denied */
     bool records; /* the front door writes the audit log: without it a policy that wants that is refused */
 };
 

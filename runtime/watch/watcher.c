@@ -59,6 +59,11 @@ struct pin_watcher {
     uint64_t seen;
 };
 
+/* ioctl(2) itself: C libraries disagree on the type of its request. */
+static long control(int listener, unsigned long request, void *argument) {
+    return syscall(SYS_ioctl, listener, request, argument);
+}
+
 /* --- set-up --- */
 
 static struct watcher_row *row_of(struct pin_watcher *watcher, const char *name) {
@@ -129,7 +134,7 @@ static void forget(struct pin_watcher *watcher, pid_t tid) {
 
 /* The thread may have died since, and its number be another's: what was read then says nothing. */
 static bool still_waits(const struct pin_watcher *watcher) {
-    return ioctl(watcher->given.listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &watcher->call->id) == 0;
+    return control(watcher->given.listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &watcher->call->id) == 0;
 }
 
 static void note_path(struct pin_watcher *watcher, int dirfd, const char *text, bool follow, unsigned uses,
@@ -230,7 +235,7 @@ static void answer(struct pin_watcher *watcher) {
     const struct pin_syscall *call = pin_syscall_at(watcher->given.arch, number);
     int error = error_of(&verdict);
     bool executes = number < CALLS_MAX && watcher->rows[number].is_execve;
-    if (call != NULL && number < CALLS_MAX &&
+    if (call != NULL && number < CALLS_MAX && (error != 0 || !watcher->given.only_denied) &&
         (counts(watcher, tid) || (executes && tid != watcher->given.init)))
         record(watcher, call, error != 0);
     if (executes)
@@ -239,8 +244,8 @@ static void answer(struct pin_watcher *watcher) {
     watcher->answer->id = watcher->call->id;
     watcher->answer->error = -error;
     watcher->answer->flags = error == 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
-    (void)ioctl(watcher->given.listener, SECCOMP_IOCTL_NOTIF_SEND,
-                watcher->answer); /* it may be dead by now */
+    (void)control(watcher->given.listener, SECCOMP_IOCTL_NOTIF_SEND,
+                  watcher->answer); /* it may be dead by now */
 }
 
 static void *watch(void *self) {
@@ -252,7 +257,7 @@ static void *watch(void *self) {
     while (poll(waits, PIN_COUNT(waits), -1) >= 0 || errno == EINTR) {
         if ((waits[0].revents & POLLIN) != 0) {
             memset(watcher->call, 0, watcher->call_size);
-            if (ioctl(watcher->given.listener, SECCOMP_IOCTL_NOTIF_RECV, watcher->call) == 0)
+            if (control(watcher->given.listener, SECCOMP_IOCTL_NOTIF_RECV, watcher->call) == 0)
                 answer(watcher);
         } else if (waits[1].revents != 0 || (waits[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) {
             break; /* nobody is left */
@@ -288,7 +293,8 @@ struct pin_watcher *pin_watcher_start(const struct pin_watcher_options *options,
     watcher->given = *options;
     watcher->stop = -1;
     fill_rows(watcher);
-    (void)ioctl(options->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, sync); /* before Linux 6.6: slower */
+    (void)control(options->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+                  (void *)(uintptr_t)sync); /* before Linux 6.6: slower */
     if (make_room(watcher, err) && start_thread(watcher, err))
         return watcher;
     release(watcher);

@@ -20,6 +20,7 @@ struct pin_watcher_options {
     const struct pin_filter *filter;
     enum pin_arch arch;
     struct pin_recording *recording; /* the thread's alone until pin_watcher_end() */
+    bool only_denied;                /* of denied calls, and nothing of the others but their answer */
 };
 
 /* NULL on failure. */

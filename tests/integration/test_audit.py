@@ -168,9 +168,38 @@ def test_show_filters(log):
     assert log.audit("show", "--since", "yesterday").returncode == 2
 
 
-def test_recording_system_calls_is_refused_as_unsupported(log):
-    done = log.run("true", record=("syscalls",))
-    assert done.returncode == 125 and b"/audit/record" in done.stderr
+CALLS = """
+import ctypes, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+for _ in range(3):
+    assert libc.unshare(0x10000000) == -1 and ctypes.get_errno() == 1
+try: socket.socket(socket.AF_INET, socket.SOCK_STREAM); raise SystemExit("denied calls pass")
+except PermissionError: pass
+assert libc.syscall(ctypes.c_long(9999)) == -1 and ctypes.get_errno() == 38  # no kernel has it
+assert os.getpid() > 0
+"""
+
+
+def test_denied_system_calls_are_recorded_once_each_with_the_line_that_denies(log):
+    policy = log.policy("lifecycle", "syscalls", syscalls={"deny": ["socket"]})
+    done = log.run("python3", "-c", CALLS, policy=policy, options=["--json"])
+    result = json.loads(done.stdout)
+    assert result["exit_code"] == 0, result
+    calls = {record["data"]["call"]: record["data"] for record in log.records() if record["event"] == "syscall"}
+    assert calls["unshare"]["times"] == 3 and calls["unshare"]["args"] == {}
+    assert calls["unshare"]["pointer"] == "/syscalls/baseline" and "unprivileged" in calls["unshare"]["reason"]
+    assert "mend" not in calls["unshare"]
+    socket = calls["socket"]
+    assert socket["pointer"] == "/syscalls/deny/0" and socket["place"].startswith(policy + ":1:")
+    assert socket["mend"] == {"syscalls": {"deny": {"remove": ["socket"]}}}
+    assert {d["call"] for d in result["denials"]} == set(calls)
+    assert "getpid" not in calls and log.audit("verify").returncode == 0
+
+
+def test_a_filter_that_kills_cant_be_recorded(log):
+    policy = log.policy("syscalls", syscalls={"on_deny": "kill"})
+    done = log.run("true", policy=policy)
+    assert done.returncode == 125 and b"/syscalls/on_deny" in done.stderr
 
 
 def test_refused_egress_is_recorded_with_name_and_reason(log, programs):

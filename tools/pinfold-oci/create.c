@@ -245,7 +245,7 @@ static bool build(struct creation *creation, struct pin_error *err) {
         .before_pivot = creation->state != NULL ? run_hooks_outside : NULL,
         .self = creation,
     };
-    struct pin_build_input input = {creation->plan, &cgroups, NULL, &engine, false};
+    struct pin_build_input input = {creation->plan, &cgroups, NULL, &engine, PIN_WATCH_NONE};
     bool built = pin_build(&input, &creation->sandbox, err);
     pin_oci_scope_release(&creation->scope);
     if (!built)

@@ -257,7 +257,7 @@ static bool execute(struct execution *self, struct pin_error *err) {
         .listener = self->listener,
         .told = self->told,
     };
-    struct pin_build_input input = {self->plan, &self->host.cgroups, NULL, &engine, false};
+    struct pin_build_input input = {self->plan, &self->host.cgroups, NULL, &engine, PIN_WATCH_NONE};
     return pin_build(&input, &self->sandbox, err) && tell_agent(self, err) && record(self, err) &&
            pin_oci_write_pid(self->options->pid_file, self->sandbox.init, err);
 }

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "runtime/bundle/bundle_write.h"
 #include "tools/pinfold/lease.h"
+#include "tools/pinfold/run_calls.h"
 #include "tools/pinfold/workspace.h"
 
 static bool kill_group(void *self) {
@@ -139,11 +140,28 @@ static bool supervise(struct pin_one_shot *run, const struct pin_one_shot_settin
     return ok;
 }
 
+/* Where the policy has denied calls recorded, the filter asks about them. */
+static bool supervise_asked(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
+                            uint64_t started_ns, struct pin_error *err) {
+    if (!pin_run_calls_wanted(run->front.bundle))
+        return supervise(run, settings, started_ns, err);
+    struct pin_run_calls *calls = pin_run_calls_start(&run->front, &run->sandbox, err);
+    bool ok = calls != NULL && supervise(run, settings, started_ns, err);
+    json_t *denied = pin_run_calls_end(calls), *call;
+    size_t i;
+    json_array_foreach(denied, i, call) {
+        pin_run_denials_add(&run->denials, call);
+        ok = pin_run_audit_call(&run->audit, call) && ok;
+    }
+    json_decref(denied);
+    return ok;
+}
+
 static bool supervise_watched(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
                               uint64_t started_ns, struct pin_error *err) {
     run->watch = settings->watch;
     if (run->watch == NULL)
-        return supervise(run, settings, started_ns, err);
+        return supervise_asked(run, settings, started_ns, err);
     bool ok = run->watch->start(run->watch->self, run, err) && supervise(run, settings, started_ns, err);
     run->watch->end(run->watch->self);
     return ok;
@@ -153,7 +171,9 @@ static bool build_and_supervise(struct pin_one_shot *run, const struct pin_one_s
                                 struct pin_error *err) {
     uint64_t started_ns = pin_now_ns();
     struct pin_build_input input = {run->front.plan, &run->front.cgroups, &run->slot, NULL,
-                                    settings->watch != NULL};
+                                    settings->watch != NULL                   ? PIN_WATCH_ALL
+                                    : pin_run_calls_wanted(run->front.bundle) ? PIN_WATCH_DENIED
+                                                                              : PIN_WATCH_NONE};
     return pin_lease_take(run->front.state_dir, &run->front.cgroups, &run->slot, err) &&
            pin_build(&input, &run->sandbox, err) && pin_run_receipt_read(&run->receipt, &run->sandbox, err) &&
            supervise_watched(run, settings, started_ns, err);

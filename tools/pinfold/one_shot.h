@@ -34,7 +34,7 @@ struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
     struct pin_run_secrets secrets;
     struct pin_run_audit audit; /* its `fault`, where one is set, is the caller's to report */
     struct pin_run_denials denials;
-    struct pin_bill bill; /* of one with labels */
+    struct pin_bill bill;                   /* of one with labels */
     const struct pin_one_shot_watch *watch; /* of the settings */
     struct pin_run_receipt receipt;
     struct pin_error receipt_fault; /* the run has happened, and its receipt could not be written */

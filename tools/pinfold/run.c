@@ -112,7 +112,7 @@ static int run_run(const struct pin_invocation *invocation) {
     if (values->front.json && values->stream)
         (void)pin_find(&found, PIN_ERROR_USAGE, "--stream", "leave one of them out",
                        "--json and --stream exclude each other");
-    run.front.request.records = run.front.request.hands_secrets = true;
+    run.front.request.records = run.front.request.hands_secrets = run.front.request.records_calls = true;
     bool ok = !pin_found_any(&found) &&
               pin_front_bundle(&run.front, &values->front, invocation->arguments, invocation->argument_count,
                                &found) &&

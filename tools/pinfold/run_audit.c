@@ -180,6 +180,15 @@ bool pin_run_audit_egress(struct pin_run_audit *audit, const json_t *event) {
     return note(audit, write_event(audit, "egress", json_copy((json_t *)(uintptr_t)event), &err), &err);
 }
 
+bool pin_run_audit_call(struct pin_run_audit *audit, const json_t *denial) {
+    struct pin_error err = {0};
+    if (!pin_run_audit_is_on(audit))
+        return true;
+    json_t *data = json_copy((json_t *)(uintptr_t)denial);
+    (void)json_object_del(data, "denied");
+    return note(audit, write_event(audit, "syscall", data, &err), &err);
+}
+
 static json_t *usage_json(const struct pin_usage *usage) {
     return json_pack(
         "{s:I, s:I, s:I, s:I, s:{s:I, s:I, s:I, s:I}}", "wall_ms",

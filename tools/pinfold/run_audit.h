@@ -23,8 +23,8 @@ struct pin_run_audit { /* PIN_RUN_AUDIT_NONE at first */
     const char *sandbox;    /* borrowed; so is the bundle */
     const struct pin_bundle *bundle;
     json_t *labels;
-    bool stays;                /* for long: the log may be put aside meanwhile, and is opened anew then */
-    uint32_t exec;             /* of a kept sandbox; 0: the sandbox itself */
+    bool stays;    /* for long: the log may be put aside meanwhile, and is opened anew then */
+    uint32_t exec; /* of a kept sandbox; 0: the sandbox itself */
     bool is_started, has_dropped;
     uint64_t dropped; /* records since the last that is in the log, where the policy has such counted */
     struct pin_audit_head end; /* after the last record that was written */
@@ -65,8 +65,10 @@ bool pin_run_audit_remove(const char *sandbox, const json_t *labels, struct pin_
 
 /* A broker's event; false when it couldn't be written. */
 bool pin_run_audit_egress(struct pin_run_audit *audit, const json_t *event);
-/* "limit" where one was hit, and "end"; `error` is of a run that has no result. False with the fault set, or without
- * one where records were dropped and the policy has them counted. */
+/* A system call that was denied, as run_calls.h has it; false when it couldn't be written. */
+bool pin_run_audit_call(struct pin_run_audit *audit, const json_t *denial);
+/* "limit" where one was hit, and "end"; `error` is of a run that has no result. False with the fault set, or
+ * without one where records were dropped and the policy has them counted. */
 bool pin_run_audit_end(struct pin_run_audit *audit, const struct pin_result *result,
                        const struct pin_error *error);
 void pin_run_audit_close(struct pin_run_audit *audit);

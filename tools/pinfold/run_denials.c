@@ -10,7 +10,7 @@ static void set(json_t *object, const char *key, json_t *value) {
     (void)json_object_set_new(object, key, value); /* out of memory: the field is left out */
 }
 
-static void add(struct pin_run_denials *denials, json_t *object) {
+void pin_run_denials_add(struct pin_run_denials *denials, json_t *object) {
     if (denials->list == NULL)
         denials->list = json_array();
     if (json_array_size(denials->list) < PIN_DENIALS_MAX)
@@ -28,7 +28,7 @@ void pin_run_denials_egress(struct pin_run_denials *denials, const json_t *event
     (void)json_object_del(object, "event");
     if (json_object_get(object, "rule") == NULL)
         set(object, "pointer", json_string(pin_field_pointer(PIN_FIELD_EGRESS)));
-    add(denials, object);
+    pin_run_denials_add(denials, object);
     json_decref(object);
 }
 
@@ -99,7 +99,7 @@ json_t *pin_run_denials_finish(struct pin_run_denials *denials, const struct pin
     json_array_foreach(limits, i, limit) {
         json_t *object = json_pack("{s:s}", "denied", "limit");
         (void)json_object_update(object, limit);
-        add(denials, object);
+        pin_run_denials_add(denials, object);
         json_decref(object);
     }
     json_decref(limits);

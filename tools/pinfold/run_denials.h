@@ -17,6 +17,8 @@ struct pin_run_denials { /* zeroed at first */
     uint64_t dropped;    /* for want of room */
 };
 
+/* Keeps the object too, where there is room. */
+void pin_run_denials_add(struct pin_run_denials *denials, json_t *object);
 /* An event of the broker's (runtime/egress/session.h): only refusals are kept. */
 void pin_run_denials_egress(struct pin_run_denials *denials, const json_t *event);
 
