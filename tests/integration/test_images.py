@@ -1,8 +1,10 @@
 """pinfold image: the store, its sources, and images that mean harm."""
+import base64
 import hashlib
 import json
 import os
 import pathlib
+import pty
 import random
 import resource
 import shutil
@@ -10,6 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 import pytest
@@ -341,14 +344,14 @@ def test_several_images_in_a_layout_need_a_choice(images, layout):
 
 # --- the registry --------------------------------------------------------------------------------------------------
 
-@pytest.fixture
-def registry(tmp_path):
+def registry_at(tmp_path, more):
+    """Debian's docker-registry on loopback; what it says goes into a file."""
     if shutil.which("docker-registry") is None or shutil.which("skopeo") is None:
         pytest.skip("needs docker-registry and skopeo")
     port = 20000 + os.getpid() % 20000
     config = tmp_path / "registry.yml"
     config.write_text(json.dumps({"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(tmp_path / "registry")}},
-                                  "http": {"addr": f"127.0.0.1:{port}"}}))
+                                  "http": {"addr": f"127.0.0.1:{port}"}, **more}))
     log = open(tmp_path / "registry.log", "wb")
     server = subprocess.Popen(["docker-registry", "serve", str(config)], stdout=log, stderr=log)
     deadline = time.monotonic() + 20
@@ -359,6 +362,11 @@ def registry(tmp_path):
     yield f"127.0.0.1:{port}"
     server.kill()
     server.wait()
+
+
+@pytest.fixture
+def registry(tmp_path):
+    yield from registry_at(tmp_path, {})
 
 
 def push(layout, registry, name):
@@ -383,6 +391,115 @@ def test_pull_says_what_is_missing(images, registry):
     assert "no/such" in error["message"] and "manifest unknown" in error["message"]
     error = images.refused("pull", f"{registry}/no/such:1", PATH="/nowhere")
     assert error["kind"] == "unsupported" and "apt install skopeo" in error["hint"]
+
+
+@pytest.fixture
+def locked_registry(tmp_path, layout):
+    """A registry that wants a name and a password, with one image in it; and the file that has them."""
+    crypt = pytest.importorskip("crypt", reason="makes the registry's password file")
+    (tmp_path / "htpasswd").write_text("tester:" + crypt.crypt("s3cret", crypt.mksalt(crypt.METHOD_BLOWFISH)) + "\n")
+    yield from registry_at(tmp_path, {"auth": {"htpasswd": {"realm": "test", "path": str(tmp_path / "htpasswd")}}})
+
+
+def test_pull_takes_credentials_from_the_auth_file(images, layout, locked_registry, tmp_path):
+    authfile = tmp_path / "auth.json"
+    authfile.write_text(json.dumps({"auths": {locked_registry: {"auth": base64.b64encode(b"tester:s3cret").decode()}}}))
+    subprocess.run(["skopeo", "copy", "--dest-tls-verify=false", "--dest-authfile", authfile, f"oci:{layout}", f"docker://{locked_registry}/app:1"],
+                   check=True, capture_output=True)
+    assert "app:1" in images.refused("pull", "--insecure", f"{locked_registry}/app:1")["message"]
+    images.ok("pull", "--insecure", "--authfile", authfile, "--name", "given", f"{locked_registry}/app:1")
+    images.ok("pull", "--insecure", "--name", "usual", f"{locked_registry}/app:1", REGISTRY_AUTH_FILE=str(authfile))
+    assert len({image["digest"] for image in images.json("ls")["images"]}) == 1
+    assert "s3cret" not in "".join(path.read_text(errors="replace") for path in images.store.rglob("*") if path.is_file())
+
+
+def test_pull_goes_by_the_mirrors_that_are_configured(images, layout, registry, tmp_path):
+    push(layout, registry, "team/app:1")
+    folder = tmp_path / ".config/containers"
+    folder.mkdir(parents=True)
+    (folder / "registries.conf").write_text(f'[[registry]]\nlocation = "registry.invalid"\n[[registry.mirror]]\nlocation = "{registry}"\ninsecure = true\n')
+    images.refused("pull", "--name", "app", "registry.invalid/team/app:1", HOME="/nowhere")
+    images.ok("pull", "--name", "app", "registry.invalid/team/app:1", HOME=str(tmp_path))
+    check_sound(images, "app")
+
+
+def test_pull_obeys_the_policy_of_skopeo(images, layout, registry, tmp_path):
+    push(layout, registry, "team/app:1")
+    folder = tmp_path / ".config/containers"
+    folder.mkdir(parents=True)
+    (folder / "policy.json").write_text(json.dumps({"default": [{"type": "reject"}]}))
+    assert "rejected by policy" in images.refused("pull", "--insecure", f"{registry}/team/app:1", HOME=str(tmp_path))["message"]
+    assert images.json("ls")["images"] == []
+
+
+def test_pull_shows_how_far_it_is_on_a_terminal(images, layout, registry):
+    push(layout, registry, "team/app:1")
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 200))
+    pull = subprocess.Popen(images.argv("pull", "--insecure", f"{registry}/team/app:1"), env=images.environment(), stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        shown += piece
+        if not piece:
+            break
+    os.close(ours)
+    assert pull.wait() == 0 and b"Copying blob" in shown
+
+
+def test_a_pull_that_is_killed_leaves_nothing_and_no_skopeo(images, layout, registry, tmp_path):
+    push(layout, registry, "team/app:1")
+    for turn in range(12):
+        pull = subprocess.Popen(images.argv("pull", "--insecure", "--name", "app", f"{registry}/team/app:1"), env=images.environment(PINFOLD_TEST=str(tmp_path)),
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.02 * turn)
+        pull.kill()
+        pull.wait()
+        deadline = time.monotonic() + 10
+        while running_with(f"PINFOLD_TEST={tmp_path}"):
+            assert time.monotonic() < deadline, "skopeo outlives the pull"
+            time.sleep(0.01)
+        if images.store.exists():
+            assert images.json("verify")["faults"] == []
+    images.ok("pull", "--insecure", "--name", "app", f"{registry}/team/app:1")
+    check_sound(images, "app")
+    assert images.leftovers() == []
+
+
+def running_with(variable):
+    """Processes that have this in their environment."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(folder.name)
+        except OSError:
+            pass
+    return found
+
+
+def test_a_pull_into_a_full_store_says_so_and_leaves_nothing(images, layout, registry, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount a small file system")
+    push(layout, registry, "team/app:1")
+    small = tmp_path / "small"
+    small.mkdir()
+    command = " ".join(map(str, images.argv("pull", "--insecure", "--name", "app", f"{registry}/team/app:1")))
+    whole = 0
+    for pages in (16, 20, 24, 28, 32, 48, 64, 128):
+        script = f"mount -t tmpfs -o size={pages * 4096},mode=700 none {small}; {command}; code=$?; ls {small}/tmp {small}/images >&2; exit $code"
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script], env=images.environment(PINFOLD_IMAGES=str(small)), capture_output=True, text=True)
+        left = done.stderr.splitlines()
+        assert done.returncode in (0, 125), done.stderr
+        whole += done.returncode == 0
+        if done.returncode == 125:
+            assert "space" in done.stderr or "ENOSPC" in done.stderr, done.stderr
+            assert not [line for line in left if len(line) == 17 and line.startswith("w")]
+    assert whole < 8
 
 
 def test_two_pulls_of_one_image_do_the_work_once(images, layout, registry, tmp_path):

@@ -3,13 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "base/text.h"
 
 #define ERRORS_MAX ((size_t)64 * 1024)
@@ -40,34 +42,64 @@ static char **merge_environment(const char *const *over) {
         if (!covered)
             merged[count++] = environ[i];
     }
-    if (more > 0) /* posix_spawnp() doesn't write to them: POSIX, exec's rationale */
+    if (more > 0)
         memcpy(merged + count, over, more * sizeof(*merged));
     return merged;
 }
 
+struct start { /* of a program: made before the fork, used after it */
+    char **argv, **environment;
+    int out, errors, failed; /* `failed` takes the errno of what went wrong */
+};
+
+/* Between fork and execution; it dies with us, however we die. */
+__attribute__((noreturn)) static void become(const struct start *start, pid_t parent) {
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int out = start->out >= 0 ? start->out : null;
+    if (null >= 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent &&
+        dup2(null, 0) == 0 && dup2(out, 1) == 1 && dup2(start->errors, 2) == 2)
+        (void)execvpe(start->argv[0], start->argv, start->environment);
+    int cause = errno;
+    pin_ignore(write(start->failed, &cause, sizeof(cause)));
+    _exit(127);
+}
+
+static bool fork_program(const struct start *start, int told, pid_t *pid, struct pin_error *err) {
+    pid_t parent = getpid();
+    int cause = 0;
+    *pid = fork();
+    if (*pid < 0)
+        return pin_fail_errno(err, "start '%.100s'", start->argv[0]);
+    if (*pid == 0)
+        become(start, parent);
+    (void)close(start->failed);
+    if (read(told, &cause, sizeof(cause)) != (ssize_t)sizeof(cause))
+        return true; /* executed, which closed the pipe */
+    (void)waitpid(*pid, NULL, 0);
+    errno = cause;
+    return pin_fail_errno(err, "run '%.100s'", start->argv[0]);
+}
+
 static bool spawn(const struct program *program, int out, int errors, pid_t *pid, struct pin_error *err) {
-    posix_spawn_file_actions_t actions;
     char *argv[PROGRAM_ARGUMENTS_MAX + 1];
     size_t count = 0;
+    int failed[2];
     for (; program->argv[count] != NULL; count++)
         if (count == PROGRAM_ARGUMENTS_MAX)
             return pin_fail(err, PIN_ERROR_EXHAUSTED, "too many arguments for '%.60s'", program->argv[0]);
-    memcpy(argv, program->argv, (count + 1) * sizeof(*argv));
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    if (program->output_max > 0)
-        (void)posix_spawn_file_actions_adddup2(&actions, out, 1);
-    else if (program->show)
-        (void)posix_spawn_file_actions_adddup2(&actions, 2, 1);
-    else
-        (void)posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    (void)posix_spawn_file_actions_adddup2(&actions, errors, 2);
-    char **environment = merge_environment(program->environment);
-    errno = posix_spawnp(pid, argv[0], &actions, NULL, argv, environment);
-    free(environment);
-    bool started = errno == 0 || pin_fail_errno(err, "run '%.100s'", argv[0]);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    return started;
+    memcpy(argv, program->argv, (count + 1) * sizeof(*argv)); /* execvpe() doesn't write to them */
+    if (pipe2(failed, O_CLOEXEC) < 0)
+        return pin_fail_errno(err, "make a pipe");
+    PIN_CLOSE int told = failed[0];
+    PIN_FREE char **environment = merge_environment(program->environment);
+    const struct start start = {.argv = argv,
+                                .environment = environment,
+                                .out = program->output_max > 0 ? out
+                                       : program->show         ? STDERR_FILENO
+                                                               : -1,
+                                .errors = errors,
+                                .failed = failed[1]};
+    return fork_program(&start, told, pid, err);
 }
 
 static void keep(struct stream *stream, const char *piece, size_t size) {

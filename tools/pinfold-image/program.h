@@ -1,7 +1,8 @@
 /* program.h: running another program to its end: skopeo, apt, pinfold itself.
  *
  * It reads nothing, and gets our environment with what is set over it. What it prints is read to the end and
- * kept up to a bound: nothing that a program prints can fill our memory or make it wait.
+ * kept up to a bound: nothing that a program prints can fill our memory or make it wait. It is killed when we
+ * die.
  */
 #pragma once
 
