@@ -194,6 +194,11 @@ def test_what_can_not_be_masked_or_handed_over_is_no_secret(root_store, value):
     assert root_store("env", "list")["env"] == []
 
 
+def test_the_name_of_a_secret_has_its_bounds(root_store):
+    root_store("env", "set", "--secret", "K" * 127, input=SECRET.encode())
+    assert root_store.refused("env", "set", "--secret", "K" * 128, input=SECRET.encode())["kind"] == "usage"
+
+
 def test_a_damaged_store_is_refused_and_left_as_it_is(root_store):
     store = root_store
     for number in range(40):

@@ -109,6 +109,11 @@ static char *take_secret(const struct pin_invocation *invocation, const struct p
         (void)pin_hint(err, "a value among the arguments could be seen by every process of the host");
         return NULL;
     }
+    if (strlen(place.name) >= PIN_SECRET_NAME_MAX) {
+        (void)pin_fail(err, PIN_ERROR_USAGE, "the name of a sealed value has at most %d characters",
+                       PIN_SECRET_NAME_MAX - 1);
+        return NULL;
+    }
     if (check_variable(place.name, err) && read_secret(&value, &size, err))
         sealed = pin_seal(&place, value.bytes, size, err);
     pin_locked_free(&value);
