@@ -329,6 +329,18 @@ def test_force_recreate_installs_anew(deps):
     assert len(deps.kept()) == 1 and (deps.layers / deps.kept()[0]).stat().st_ino != before
 
 
+def test_what_is_in_use_is_not_installed_anew(deps):
+    deps.value("def f(): pass", ["tooldep==1.0"])
+    process = deps.spawn("import time\ndef f():\n  time.sleep(25)", ["tooldep==1.0"], timeout="28s")
+    wait_until(lambda: [row["in_use"] for row in deps("deps", "ls")["layers"]] == [True])
+    before = (deps.layers / deps.kept()[0]).stat().st_ino
+    result = deps.call("def f(): pass", ["tooldep==1.0"], "--force-recreate")
+    assert (result["code"], result["error"]["kind"]) == (125, "busy"), result
+    assert (deps.layers / deps.kept()[0]).stat().st_ino == before
+    process.terminate()
+    process.communicate(timeout=60)
+
+
 def test_gc_never_removes_what_is_in_use(deps):
     source = "import time\ndef f():\n  print('up', flush=True)\n  time.sleep(4)\n  import tooldep\n  return tooldep.VERSION"
     deps.value("def f(): pass", ["tooldep==1.0"])
@@ -503,3 +515,13 @@ def test_warm_calls_have_their_dependencies_and_hold_them(deps):
     finally:
         deps.raw("pool", "clear")
     wait_until(lambda: deps("deps", "gc", "--all") and deps.kept() == [])
+
+
+@needs_npm
+def test_a_tool_may_ask_for_packages_of_the_other_language(deps):
+    deps("config", "update", "default", "-", content={"npm_requirements": ["nodedep@1.0.0"]})
+    source = "import subprocess, tooldep\ndef f():\n  return [tooldep.VERSION, subprocess.run(['nodedep-say'], capture_output=True, text=True).stdout]"
+    result = deps.call(source, ["tooldep==1.0"], npm_requirements=["nodedep@2.0.0"])
+    assert result.get("func_return") == ["1.0", "I am 2\n"], result
+    assert set(result["dependencies"]) == {"pip", "npm"}
+    assert set(deps.call("def f(): pass", ["tooldep==1.0"])["dependencies"]) == {"pip"}

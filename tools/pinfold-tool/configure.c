@@ -51,6 +51,12 @@ static bool read_store(struct pin_tool_config *config, const char *organisation,
     return good;
 }
 
+/* What the language of the call can import. Packages of the other one are for programs that the tool starts:
+ * they are installed where the tool itself asks for them. */
+static enum pin_installer own_installer(const struct pin_tool_request *request) {
+    return request->language == PIN_TOOL_PYTHON ? PIN_INSTALLER_PIP : PIN_INSTALLER_NPM;
+}
+
 bool pin_call_configure(struct pin_call_config *config, const struct pin_tool_request *request,
                         const char *organisation, const char *name, struct pin_arena *arena,
                         struct pin_findings *found) {
@@ -66,8 +72,9 @@ bool pin_call_configure(struct pin_call_config *config, const struct pin_tool_re
         return false;
     }
     for (size_t i = 0; i < PIN_INSTALLER_COUNT; i++)
-        pin_requirements_merge(&config->stored.requirements[i], &request->requirements[i], arena,
-                               &config->requirements[i]);
+        if (i == own_installer(request) || request->requirements[i].count > 0)
+            pin_requirements_merge(&config->stored.requirements[i], &request->requirements[i], arena,
+                                   &config->requirements[i]);
     return true;
 }
 

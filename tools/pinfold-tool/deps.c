@@ -13,6 +13,8 @@
 #include "images/image_resolve.h"
 #include "pin_tool_runners.h"
 
+#define RECREATE_TRIES 50 /* of a tenth of a second each */
+
 /* Where layers are inside: console scripts and virtual environments hold their own path. */
 static const struct {
     const char *target, *programs, *driver, *interpreter;
@@ -21,11 +23,9 @@ static const struct {
     [PIN_INSTALLER_NPM] = {"/opt/pinfold/node",   "/opt/pinfold/node/node_modules/.bin", "install.js", "node"   },
 };
 
-static const struct pin_pair python_env[] = {
-    {"VIRTUAL_ENV", "/opt/pinfold/python"}
-};
-static const struct pin_pair node_env[] = {
-    {"NODE_PATH", "/opt/pinfold/node/node_modules"}
+static const struct pin_pair variables[] = {
+    [PIN_INSTALLER_PIP] = {"VIRTUAL_ENV", "/opt/pinfold/python"           },
+    [PIN_INSTALLER_NPM] = {"NODE_PATH",   "/opt/pinfold/node/node_modules"},
 };
 
 static const char *driver_of(enum pin_installer installer) {
@@ -123,8 +123,26 @@ static bool make(const struct making *making, struct pin_error *err) {
     return good;
 }
 
+/* Sandboxes that wait for calls may use the old layer for as long as they like: nobody waits for them. */
+static int lock_used(const struct making *making, struct pin_error *err) {
+    const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
+    int lock = -1;
+    for (unsigned tries = 0; lock < 0 && tries < RECREATE_TRIES; tries++) {
+        if (tries > 0)
+            (void)nanosleep(&pause, NULL);
+        pin_error_clear(err);
+        lock = pin_deps_lock(making->store, making->key, PIN_DEPS_ALONE_AT_ONCE, err);
+        if (lock < 0 && err->kind != PIN_ERROR_BUSY)
+            return -1;
+    }
+    if (lock < 0)
+        (void)pin_hint(err, "'pinfold pool clear' ends the sandboxes that wait for calls");
+    return lock;
+}
+
 static bool make_alone(const struct making *making, bool recreate, struct pin_error *err) {
-    PIN_CLOSE int lock = pin_deps_lock(making->store, making->key, PIN_DEPS_ALONE, err);
+    PIN_CLOSE int lock =
+        recreate ? lock_used(making, err) : pin_deps_lock(making->store, making->key, PIN_DEPS_ALONE, err);
     if (lock < 0)
         return false;
     /* another call may have made it while we waited */
@@ -166,28 +184,32 @@ static bool add_layer(struct pin_call_deps *deps, const struct making *making, s
         .target = places[installer].target,
         .access = PIN_ACCESS_READ,
     };
-    deps->env = installer == PIN_INSTALLER_PIP ? python_env : node_env;
-    deps->env_count = 1;
+    deps->env[deps->env_count++] = variables[installer];
     return pin_deps_read_lock(making->store, making->key, deps->digests[installer], err);
 }
 
-bool pin_call_deps(struct pin_call_deps *deps, const struct pin_call_config *config,
-                   enum pin_tool_language language, const struct pin_deps_options *options,
-                   struct pin_arena *arena, struct pin_error *err) {
-    const enum pin_installer installer = language == PIN_TOOL_PYTHON ? PIN_INSTALLER_PIP : PIN_INSTALLER_NPM;
-    struct pin_deps_store store = PIN_DEPS_STORE_NONE;
+static bool add_list(struct pin_call_deps *deps, const struct pin_deps_store *store,
+                     const struct pin_call_config *config, enum pin_installer installer,
+                     const struct pin_deps_options *options, struct pin_arena *arena, struct pin_error *err) {
     struct pin_deps_wanted wanted = {
         .installer = installer,
         .index = config->stored.index[installer],
         .requirements = &config->requirements[installer],
     };
-    struct making making = {&store, &wanted, options, &config->stored, arena, ""};
-    if (wanted.requirements->count == 0)
-        return true;
-    bool good = describe(&wanted, options, arena, err) && pin_deps_store_open(&store, true, err) &&
-                (pin_deps_key(&wanted, making.key) ||
-                 pin_fail(err, PIN_ERROR_INVALID, "a requirement is no UTF-8")) &&
-                add_layer(deps, &making, err);
+    struct making making = {store, &wanted, options, &config->stored, arena, ""};
+    return describe(&wanted, options, arena, err) &&
+           (pin_deps_key(&wanted, making.key) ||
+            pin_fail(err, PIN_ERROR_INVALID, "a requirement is no UTF-8")) &&
+           add_layer(deps, &making, err);
+}
+
+bool pin_call_deps(struct pin_call_deps *deps, const struct pin_call_config *config,
+                   const struct pin_deps_options *options, struct pin_arena *arena, struct pin_error *err) {
+    struct pin_deps_store store = PIN_DEPS_STORE_NONE;
+    bool good = pin_deps_store_open(&store, true, err);
+    for (enum pin_installer i = 0; good && i < PIN_INSTALLER_COUNT; i++)
+        if (config->requirements[i].count > 0)
+            good = add_list(deps, &store, config, i, options, arena, err);
     pin_deps_store_close(&store);
     return good || pin_wrap(err, "the dependencies");
 }

@@ -17,7 +17,7 @@ struct pin_call_deps { /* zeroed: none */
     char digests[PIN_INSTALLER_COUNT][PIN_DIGEST_TEXT]; /* of their lock files */
     struct pin_mount_rule layers[PIN_INSTALLER_COUNT];
     size_t layer_count;
-    const struct pin_pair *env; /* below the caller's */
+    struct pin_pair env[PIN_INSTALLER_COUNT]; /* below the caller's */
     size_t env_count;
 };
 
@@ -28,10 +28,9 @@ struct pin_deps_options {
     bool found; /* what isn't there is an error */
 };
 
-/* Only what the language of the call can use is installed. */
+/* Every list that the call has. */
 bool pin_call_deps(struct pin_call_deps *deps, const struct pin_call_config *config,
-                   enum pin_tool_language language, const struct pin_deps_options *options,
-                   struct pin_arena *arena, struct pin_error *err);
+                   const struct pin_deps_options *options, struct pin_arena *arena, struct pin_error *err);
 /* The interpreter that sees them; NULL: the image's. */
 const char *pin_call_deps_python(const struct pin_call_deps *deps);
 /* Puts their programs before the others on PATH: after pin_front_bundle(), before the plan. */

@@ -93,7 +93,7 @@ static bool add_dependencies(struct pin_call *call, struct pin_front *front,
         return false;
     pin_front_free(front);
     *front = PIN_FRONT_NONE;
-    if (!pin_call_deps(&call->deps, &call->config, call->request.language, &how, &call->arena, &err)) {
+    if (!pin_call_deps(&call->deps, &call->config, &how, &call->arena, &err)) {
         pin_find_error(found, &err);
         return false;
     }

@@ -41,7 +41,7 @@ struct pin_call_options {
     PIN_FRONT_ROW("memory", 0, PIN_OPTION_SIZE, memory, "N", "at most this much memory", NULL), \
     PIN_FRONT_ROW("cpus", 0, PIN_OPTION_CPUS, cpus, "N", "at most this many processors", NULL), \
     PIN_FRONT_ROW("pids", 0, PIN_OPTION_COUNT, pids, "N", "at most this many processes and threads", NULL), \
-    PIN_CALL_ROW("force-recreate", PIN_OPTION_FLAG, recreate, NULL, "install the requirements anew, once nobody uses them"), \
+    PIN_CALL_ROW("force-recreate", PIN_OPTION_FLAG, recreate, NULL, "install the requirements anew"), \
     PIN_CALL_ROW("receipt", PIN_OPTION_TEXT, receipt, "FILE", "write what was enforced, signed, into this new file"), \
     PIN_CALL_ROW("audit-sync", PIN_OPTION_FLAG, audit_sync, NULL, "each audit record is on the disk before the call goes on")
 /* clang-format on */
