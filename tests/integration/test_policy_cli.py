@@ -305,6 +305,16 @@ def test_assertions_are_tried_in_real_sandboxes(live, tmp_path):
     assert not list(pathlib.Path("/tmp").glob("pinfold-live-*"))
 
 
+def test_secrets_limits_and_datagrams_are_tried_too(live, tmp_path):
+    base = write(tmp_path / "base.json", {"pinfold": 1, "secrets": ["KEY"]})
+    cases = [{"allow": "secret KEY"}, {"deny": "secret OTHER"}, {"allow": "limit memory 128MiB"}, {"deny": "limit memory 513MiB"},
+             {"allow": "limit pids 32"}, {"deny": "limit pids 65"}, {"deny": "limit wall_time 31s"}, {"allow": "limit cpus 0.5"},
+             {"deny": "connect 192.0.2.1:53/udp"}]
+    result = policy("test", "--live", base, write(tmp_path / "cases.json", cases))
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"# tried {len(cases)}, not tried 0" in result.stderr
+
+
 def test_a_deadly_policy_kills(live, tmp_path):
     deadly = write(tmp_path / "deadly.json", {"pinfold": 1, "syscalls": {"on_deny": "kill"}})
     cases = write(tmp_path / "cases.json", [{"kill": "syscall mount"}, {"errno": ["ENOSYS", "syscall clone3"]}])

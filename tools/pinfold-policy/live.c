@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -15,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/names.h"
+#include "base/units.h"
 #include "policy/address_class.h"
 #include "policy/audit/arg_names.h"
 #include "tools/pinfold-policy/probe.h"
@@ -22,6 +24,7 @@
 
 #define ARGS_MAX 32
 #define SAID_MAX 256
+#define LIVE_SECRET "PINFOLD_LIVE_SECRET"
 
 struct live {
     struct pin_arena arena;
@@ -208,21 +211,85 @@ static const char *push_connect(struct live *live, struct command *command,
         return "it takes a host on the other side";
     push(command, pin_arena_strdup(&live->arena, pin_address_print(address, target->address)));
     push(command, pin_arena_printf(&live->arena, "%u", target->ports[0].first));
-    return target->protocol == PIN_PROTOCOL_TCP ? NULL : "datagrams aren't tried";
+    if (target->protocol == PIN_PROTOCOL_UDP)
+        push(command, "udp");
+    return NULL;
+}
+
+static char *print_number(char to[PIN_UNITS_TEXT], uint64_t value) {
+    (void)snprintf(to, PIN_UNITS_TEXT, "%" PRIu64, value);
+    return to;
+}
+
+static char *print_cpus(char to[PIN_UNITS_TEXT], uint64_t millicpus) {
+    return pin_print_cpus(to, (uint32_t)millicpus);
+}
+
+/* Limits that a request may ask for: the run is refused, or starts. */
+static const struct asked_limit {
+    enum pin_field field;
+    const char *option;
+    char *(*print)(char to[PIN_UNITS_TEXT], uint64_t value);
+} asked_limits[] = {
+    {PIN_FIELD_MEMORY,    "--memory",  pin_print_size},
+    {PIN_FIELD_CPUS,      "--cpus",    print_cpus    },
+    {PIN_FIELD_PIDS,      "--pids",    print_number  },
+    {PIN_FIELD_WALL_TIME, "--timeout", pin_print_time},
+};
+
+static const struct asked_limit *asked_limit(const struct pin_question *question) {
+    for (size_t i = 0; i < PIN_COUNT(asked_limits); i++)
+        if (asked_limits[i].field == question->field)
+            return &asked_limits[i];
+    return NULL;
+}
+
+/* What the request says, in front of the command. */
+static const char *push_request(struct live *live, struct command *command,
+                                const struct pin_question *question) {
+    char text[PIN_UNITS_TEXT];
+    if (question->kind == PIN_ASK_SECRET) {
+        push(command, "--secret");
+        push(command, question->name);
+        push(command, "--secret-from-env");
+        push(command, pin_arena_printf(&live->arena, "%s=" LIVE_SECRET, question->name));
+    } else if (question->kind == PIN_ASK_LIMIT) {
+        const struct asked_limit *limit = asked_limit(question);
+        if (limit == NULL)
+            return "no request asks for this limit";
+        if (!question->has_value || question->value == PIN_UNLIMITED)
+            return "it names no value to ask for";
+        push(command, limit->option);
+        push(command, pin_arena_strdup(&live->arena, limit->print(text, question->value)));
+    }
+    return NULL;
+}
+
+/* A request that was refused, by the words of its refusal; any other fault is no answer. */
+static bool refuses(const struct live *live, const struct pin_question *question) {
+    if (live->exit_code != PIN_REPORT_EXIT)
+        return false;
+    if (question->kind == PIN_ASK_LIMIT)
+        return strstr(live->said, asked_limit(question)->option) != NULL;
+    return question->kind == PIN_ASK_SECRET && strstr(live->said, question->name) != NULL;
 }
 
 static const char *push_question(struct live *live, struct command *command,
                                  const struct pin_question *question) {
+    const char *skip = push_request(live, command, question);
+    if (skip != NULL)
+        return skip;
     push(command, "--");
     push(command, PIN_PROBE_TARGET);
-    push(command, pin_question_kind_name(question->kind));
+    bool of_request = question->kind == PIN_ASK_SECRET || question->kind == PIN_ASK_LIMIT;
+    push(command, of_request ? "read" : pin_question_kind_name(question->kind));
     switch (question->kind) {
     case PIN_ASK_SYSCALL: return push_syscall(live, command, question);
     case PIN_ASK_CONNECT: return push_connect(live, command, question);
     case PIN_ASK_WRITE:
     case PIN_ASK_READ: push(command, question->name); return NULL;
-    case PIN_ASK_SECRET: return "a secret needs one who provides it";
-    case PIN_ASK_LIMIT: return "limits are held by the request, not by what runs inside";
+    case PIN_ASK_SECRET:
+    case PIN_ASK_LIMIT: push(command, "/"); return NULL;
     case PIN_ASK_COUNT: break;
     }
     return "unknown";
@@ -239,6 +306,8 @@ struct seen {
 static struct seen read_said(const struct live *live, const struct pin_question *question) {
     int number = 0;
     bool call = question->kind == PIN_ASK_SYSCALL;
+    if (refuses(live, question))
+        return (struct seen){.denied = true};
     if (strcmp(live->said, "done") == 0 || strcmp(live->said, "waits") == 0)
         return (struct seen){.allowed = true};
     if (sscanf(live->said, "signal %d", &number) == 1)
@@ -259,6 +328,8 @@ static const char *reason_of_its_own(const struct pin_question *question, const 
         return NULL;
     if (question->kind == PIN_ASK_SYSCALL)
         return "the kernel may refuse this call by itself";
+    if (question->kind == PIN_ASK_SECRET || question->kind == PIN_ASK_LIMIT)
+        return NULL; /* nobody else has a say in these */
     return "files and permissions of the image decide";
 }
 
@@ -296,7 +367,7 @@ static bool try_case(struct live *live, struct pin_cases *cases, struct pin_case
     }
     if (!run(live, &command, err))
         return false;
-    if (live->exit_code == PIN_REPORT_EXIT)
+    if (live->exit_code == PIN_REPORT_EXIT && !refuses(live, &one->question))
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "no sandbox can be run under this policy: %s",
                         live->said);
     judge(live, cases, one, notes, count);
@@ -306,6 +377,7 @@ static bool try_case(struct live *live, struct pin_cases *cases, struct pin_case
 bool pin_live_try(struct pin_cases *cases, const char *policy, const struct pin_reach *reach,
                   struct pin_buffer *notes, struct pin_live_count *count, struct pin_error *err) {
     struct live live = {.reach = reach};
+    (void)setenv(LIVE_SECRET, "live", 1); /* the value of every secret that is asked for */
     bool good = find_programs(&live, err) && make_folder(&live, policy, err);
     for (size_t i = 0; good && i < cases->count; i++)
         good = try_case(&live, cases, &cases->list[i], notes, count, err);

@@ -1,6 +1,6 @@
 /* pinfold-probe: tries one thing inside a sandbox and says what came of it.
  *
- *   pinfold-probe syscall NUMBER [ARG…] · write PATH · read PATH · connect ADDRESS PORT
+ *   pinfold-probe syscall NUMBER [ARG…] · write PATH · read PATH · connect ADDRESS PORT [udp]
  *
  * Prints one line: "done", "errno N", "signal N", "waits" or "unclear WHY". Static and small, so that it runs
  * under the tightest profile. A call is made in a child: it may end, stop or kill whoever makes it.
@@ -106,15 +106,17 @@ static int try_read(const char *path) {
     return fd >= 0 ? say("done", -1) : say("errno", errno);
 }
 
-static int try_connect(const char *address, const char *port) {
+static int try_connect(const char *address, const char *port, bool datagram) {
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)atoi(port))};
     bool is_four = inet_pton(AF_INET, address, &four.sin_addr) == 1;
     if (!is_four && inet_pton(AF_INET6, address, &six.sin6_addr) != 1)
         return say("unclear: no address", -1);
-    int fd = socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(is_four ? AF_INET : AF_INET6, (datagram ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
     const void *to = is_four ? (const void *)&four : (const void *)&six;
     if (fd < 0 || connect(fd, to, is_four ? sizeof(four) : sizeof(six)) != 0)
+        return say("errno", errno);
+    if (datagram && send(fd, "", 1, 0) != 1)
         return say("errno", errno);
     return say("done", -1);
 }
@@ -129,7 +131,7 @@ int main(int argc, char **argv) {
         return try_write(words[0]);
     if (strcmp(argv[1], "read") == 0)
         return try_read(words[0]);
-    if (strcmp(argv[1], "connect") == 0 && argc == 4)
-        return try_connect(words[0], words[1]);
+    if (strcmp(argv[1], "connect") == 0 && argc >= 4)
+        return try_connect(words[0], words[1], argc > 4);
     return 2;
 }
