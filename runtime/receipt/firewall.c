@@ -60,12 +60,12 @@ static int dump(int netlink, uint8_t message, int to) {
             return got < 0 ? errno : EIO;
         if (!pin_write_all(to, answer, (size_t)got, &err))
             return EPIPE;
-        for (const struct nlmsghdr *at = (const struct nlmsghdr *)(const void *)answer;
-             NLMSG_OK(at, (size_t)got); at = NLMSG_NEXT(at, got)) {
+        for (struct nlmsghdr *at = (struct nlmsghdr *)(void *)answer; NLMSG_OK(at, (size_t)got);
+             at = NLMSG_NEXT(at, got)) {
             if (at->nlmsg_type == NLMSG_DONE)
                 return 0;
             if (at->nlmsg_type == NLMSG_ERROR)
-                return -((const struct nlmsgerr *)NLMSG_DATA(at))->error;
+                return -((struct nlmsgerr *)NLMSG_DATA(at))->error;
         }
     }
 }
@@ -198,7 +198,7 @@ static void take_message(struct answers *answers, const struct nlmsghdr *message
 static json_t *read_answers(uint8_t *bytes, size_t size) {
     struct answers answers = {.chains = json_array(), .rules = json_array()};
     char text[PIN_DIGEST_TEXT];
-    for (const struct nlmsghdr *at = (const struct nlmsghdr *)(const void *)bytes; NLMSG_OK(at, size);
+    for (struct nlmsghdr *at = (struct nlmsghdr *)(void *)bytes; NLMSG_OK(at, size);
          at = NLMSG_NEXT(at, size))
         take_message(&answers, at);
     return json_pack("{s:o, s:o, s:s}", "chains", answers.chains, "rules", answers.rules, "digest",
