@@ -88,12 +88,29 @@ def resolver(address):
         name, end = name_at(data, 12)
         kind = struct.unpack("!H", data[end:end + 2])[0]
         record(kind="question", name=name, type=kind)
+        extra = b""
+        if name.startswith("poison."):
+            extra = forge(server, client, data, end, name, "203.0.113.5")
         found = answers(name, kind)
         head = struct.pack("!HHHHHH", struct.unpack("!H", data[:2])[0], 0x8180 if found is not None else 0x8183, 1,
-                           len(found or []), 0, 0)
+                           len(found or []), 0, 2 if extra else 0)
         body = b"".join(wire(owner) + struct.pack("!HHIH", rtype, 1, 0, len(value)) + value
                         for owner, rtype, value in found or [])
-        server.sendto(head + data[12:end + 4] + body, client)
+        server.sendto(head + data[12:end + 4] + body + extra, client)
+
+
+def rr(owner, kind, value):
+    return wire(owner) + struct.pack("!HHIH", kind, 1, 0, len(value)) + value
+
+
+def forge(server, client, data, end, name, evil):
+    """What a poisoner sends before the true answer: another id, another question; and with it, in it, another name's address."""
+    ident = struct.unpack("!H", data[:2])[0]
+    question, lie = data[12:end + 4], rr(name, 1, socket.inet_aton(evil))
+    server.sendto(struct.pack("!HHHHHH", ident ^ 0x5555, 0x8180, 1, 1, 0, 0) + question + lie, client)
+    other = wire("www.example.com") + data[end:end + 4]
+    server.sendto(struct.pack("!HHHHHH", ident, 0x8180, 1, 1, 0, 0) + other + rr("www.example.com", 1, socket.inet_aton(evil)), client)
+    return rr("www.example.com", 1, socket.inet_aton(evil)) + rr("api.example.com", 1, socket.inet_aton(evil))
 
 
 def listener(port, family=socket.AF_INET6):
@@ -162,6 +179,16 @@ def slow(client):
     threading.Event().wait(60)
 
 
+def says_bye(client):
+    """Ends its own half first, and goes on to count what comes."""
+    client.sendall(b"bye\n")
+    client.shutdown(socket.SHUT_WR)
+    total = 0
+    while data := client.recv(1 << 16):
+        total += len(data)
+    record(kind="counted", bytes=total)
+
+
 def greet(client):
     client.sendall(b"hello\n")
     while client.recv(65536):
@@ -193,6 +220,7 @@ def main():
     start(serve, listener(7001), slow)
     start(serve, listener(7002), greet)
     start(udp_echo, 7003)
+    start(serve, listener(7004), says_bye)
     print("ready", flush=True)
     for line in sys.stdin:
         command = json.loads(line)

@@ -188,10 +188,10 @@ class Harness:
             time.sleep(0.01)
         raise AssertionError(f"no event {start}: {process.events.read_text()}")
 
-    def run(self, *arguments, **kwargs):
+    def run(self, *arguments, timeout=60, **kwargs):
         process = self.start(*arguments, **kwargs)
         try:
-            out = process.communicate(timeout=60)[0].decode()
+            out = process.communicate(timeout=timeout)[0].decode()
         finally:
             process.kill()
         return process.returncode, out, process.events.read_text().splitlines()

@@ -31,16 +31,18 @@ struct resolver_socket {
 struct resolver {
     struct broker *broker;
     ares_channel channel;
-    size_t active; /* questions that c-ares has */
+    struct pending *pending; /* what c-ares has been asked for */
     struct pin_arena arena;
     struct host *hosts;
     size_t host_count;
     struct resolver_socket sockets[SOCKETS_MAX];
 };
 
-struct pending_question {
+struct pending { /* a name that c-ares has been asked for */
     struct resolver *resolver;
-    struct question *question; /* NULL: forgotten */
+    struct pending *following, **link;
+    struct question *first; /* NULL: nobody waits any more */
+    char name[PIN_HOST_MAX];
 };
 
 static void socket_ready(struct watch *watch, uint32_t events) {
@@ -181,50 +183,87 @@ static bool copy_address(uint8_t to[16], const struct sockaddr *from) {
 
 static void answered(void *data, int status, int timeouts, struct ares_addrinfo *result) {
     (void)timeouts;
-    struct pending_question *pending = data;
-    struct question *question = pending->question;
+    struct pending *pending = data;
     uint8_t addresses[RESOLVER_ADDRESSES_MAX][16];
     size_t count = 0;
-    pending->resolver->active--;
-    free(pending);
+    *pending->link = pending->following; /* who asks from now on asks anew */
+    if (pending->following != NULL)
+        pending->following->link = pending->link;
     for (struct ares_addrinfo_node *node = result != NULL ? result->nodes : NULL;
          node != NULL && count < RESOLVER_ADDRESSES_MAX; node = node->ai_next)
         if (copy_address(addresses[count], node->ai_addr))
             count++;
     if (result != NULL)
         ares_freeaddrinfo(result);
-    if (question == NULL)
-        return;
-    question->pending = NULL;
-    question->answered(question, addresses, count, status == ARES_ETIMEOUT ? ETIMEDOUT : EHOSTUNREACH);
+    while (pending->first != NULL) { /* one's end may be the end of others, too */
+        struct question *question = pending->first;
+        resolver_forget(question);
+        question->answered(question, addresses, count, status == ARES_ETIMEOUT ? ETIMEDOUT : EHOSTUNREACH);
+    }
+    free(pending);
+}
+
+static struct pending *find_pending(struct resolver *resolver, const char *name) {
+    struct pending *pending = resolver->pending;
+    while (pending != NULL && strcmp(pending->name, name) != 0)
+        pending = pending->following;
+    return pending;
+}
+
+static void wait_for(struct pending *pending, struct question *question) {
+    question->following = pending->first;
+    question->link = &pending->first;
+    if (question->following != NULL)
+        question->following->link = &question->following;
+    pending->first = question;
+}
+
+static struct pending *new_pending(struct resolver *resolver, const char *name) {
+    struct pending *pending = calloc(1, sizeof(*pending));
+    if (pending == NULL)
+        return NULL;
+    (void)snprintf(pending->name, sizeof(pending->name), "%s", name);
+    pending->resolver = resolver;
+    pending->following = resolver->pending;
+    pending->link = &resolver->pending;
+    if (pending->following != NULL)
+        pending->following->link = &pending->following;
+    resolver->pending = pending;
+    return pending;
 }
 
 void resolver_ask(struct resolver *resolver, const char *name, struct question *question) {
     uint8_t addresses[RESOLVER_ADDRESSES_MAX][16];
     char absolute[PIN_HOST_MAX + 1];
     size_t count = find_hosts(resolver, name, addresses);
-    struct pending_question *pending = count == 0 ? malloc(sizeof(*pending)) : NULL;
+    struct pending *asked = count == 0 ? find_pending(resolver, name) : NULL;
+    if (asked != NULL) {
+        wait_for(asked, question);
+        return;
+    }
+    struct pending *pending = count == 0 ? new_pending(resolver, name) : NULL;
     if (pending == NULL) {
         question->answered(question, addresses, count, ENOMEM);
         return;
     }
-    *pending = (struct pending_question){.resolver = resolver, .question = question};
-    question->pending = pending;
-    resolver->active++;
+    wait_for(pending, question);
     (void)snprintf(absolute, sizeof(absolute), "%s.", name); /* as it stands: no search list */
     struct ares_addrinfo_hints hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     ares_getaddrinfo(resolver->channel, absolute, NULL, &hints, answered, pending);
 }
 
 void resolver_forget(struct question *question) {
-    if (question->pending != NULL)
-        question->pending->question = NULL;
-    question->pending = NULL;
+    if (question->link == NULL)
+        return;
+    *question->link = question->following;
+    if (question->following != NULL)
+        question->following->link = question->link;
+    question->link = NULL;
 }
 
 int resolver_timeout(struct resolver *resolver, int limit) {
     struct timeval most = {.tv_sec = 60}, room;
-    if (resolver->active == 0)
+    if (resolver->pending == NULL)
         return limit;
     const struct timeval *left = ares_timeout(resolver->channel, &most, &room);
     int ms = (int)(left->tv_sec * 1000 + left->tv_usec / 1000) + 1;
@@ -232,6 +271,6 @@ int resolver_timeout(struct resolver *resolver, int limit) {
 }
 
 void resolver_tick(struct resolver *resolver) {
-    if (resolver->active > 0)
+    if (resolver->pending != NULL)
         ares_process_fd(resolver->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
 }

@@ -2,7 +2,8 @@
  *
  * Both files are read before the broker locks itself in; afterwards there are only questions over the
  * network, by c-ares. An answer may come before resolver_ask() returns. Addresses come in the order of
- * preference of RFC 6724, unscreened.
+ * preference of RFC 6724, unscreened. A name is asked for once at a time: who asks meanwhile gets that
+ * answer.
  */
 #pragma once
 
@@ -13,7 +14,7 @@
 struct question {
     /* `count` 0: the name has no address, or nobody answered (`os_errno`: EAI-like, never 0 then) */
     void (*answered)(struct question *question, uint8_t (*addresses)[16], size_t count, int os_errno);
-    struct pending_question *pending; /* NULL: not asked, or answered */
+    struct question *following, **link; /* among those that wait for the same answer; NULL: none is awaited */
 };
 
 /* `resolv_conf` NULL: the host's. */
