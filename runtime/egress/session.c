@@ -25,10 +25,9 @@ struct pin_egress_plan pin_egress_plan_for(const struct pin_egress_rule *rules, 
     return plan;
 }
 
-bool pin_egress_session_start(struct pin_egress_session *session, const char *libexec,
+bool pin_egress_session_start(struct pin_egress_session *session, const char *program,
                               const struct pin_egress_setup *setup, struct pin_egress_sockets *sockets,
                               struct pin_error *err) {
-    char program[4096];
     struct pin_broker_options options = {
         .program = program,
         .resolv_conf = secure_getenv("PINFOLD_RESOLV_CONF"), /* the caller's own word about his own run */
@@ -37,10 +36,7 @@ bool pin_egress_session_start(struct pin_egress_session *session, const char *li
     };
     *session = PIN_EGRESS_SESSION_NONE;
     session->rules = setup->rules;
-    (void)snprintf(program, sizeof(program), "%s/pinfold-broker", libexec);
     session->started = pin_broker_start(&options, sockets, &session->broker, err);
-    if (!session->started)
-        (void)pin_hint(err, "pinfold-broker belongs in %s", libexec);
     return session->started;
 }
 

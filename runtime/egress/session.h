@@ -24,8 +24,8 @@ struct pin_egress_session {
 /* What the set-up child is to prepare for these rules. */
 struct pin_egress_plan pin_egress_plan_for(const struct pin_egress_rule *rules, size_t count);
 
-/* The program is pinfold-broker in `libexec`. The sockets are closed here in any case. */
-bool pin_egress_session_start(struct pin_egress_session *session, const char *libexec,
+/* The program is pinfold-broker (runtime/host/libexec.h). The sockets are closed here in any case. */
+bool pin_egress_session_start(struct pin_egress_session *session, const char *program,
                               const struct pin_egress_setup *setup, struct pin_egress_sockets *sockets,
                               struct pin_error *err);
 

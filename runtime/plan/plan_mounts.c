@@ -285,6 +285,18 @@ static void add_masks(struct pin_plan *plan) {
         (void)add(plan, PIN_OP_READ_ONLY, without_slash(bundle->readonly_paths[i]));
 }
 
+/* A layer of installed requirements is there to be shown; also writable while it is being made. */
+static bool is_layer(const char *source, bool writable) {
+    static const char folder[] = "/var/lib/pinfold/deps/", made[] = "tmp/";
+    if (strncmp(source, folder, sizeof(folder) - 1) != 0)
+        return false;
+    const char *key = source + sizeof(folder) - 1;
+    bool being_made = strncmp(key, made, sizeof(made) - 1) == 0;
+    key += being_made ? sizeof(made) - 1 : 0;
+    size_t digits = strspn(key, "0123456789abcdef");
+    return digits > 0 && strcmp(key + digits, "/layer") == 0 && (being_made || !writable);
+}
+
 /* The mount points of a sandbox are never pinfold's own state: what is written there would steer the next
  * run. */
 static void refuse_own_state(const struct pin_plan *plan, struct pin_findings *found) {
@@ -295,6 +307,8 @@ static void refuse_own_state(const struct pin_plan *plan, struct pin_findings *f
         if (op->source == NULL || op->inside)
             continue;
         bool writable = op->kind == PIN_OP_BIND && (op->attributes & MOUNT_ATTR_RDONLY) == 0;
+        if (is_layer(op->source, writable))
+            continue;
         for (size_t j = 0; j < PIN_COUNT(own); j++)
             if ((writable && is_below(own[j], strcmp(op->source, "/") == 0 ? "" : op->source)) ||
                 is_below(op->source, own[j]))

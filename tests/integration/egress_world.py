@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import time
 
@@ -124,7 +123,7 @@ class Inside(Pinfold):
         self.internet = internet
 
     def environment(self, **extra):
-        return super().environment(PINFOLD_LIBEXEC=str(self.program.parent), PINFOLD_RESOLV_CONF=str(self.internet.resolv),
+        return super().environment(PINFOLD_RESOLV_CONF=str(self.internet.resolv),
                                    **extra)
 
     def argv(self, *arguments, **kwargs):
@@ -148,8 +147,6 @@ class Inside(Pinfold):
 
 @pytest.fixture(params=["root", "user"])
 def inside(request, internet, programs, tmp_path):
-    broker = build_directory() / "runtime/egress/pinfold-broker"
-    shutil.copy(broker, programs / "pinfold-broker")
     yield from opened(Inside(internet, programs, make_home(tmp_path), 0 if request.param == "root" else USER))
 
 
@@ -170,7 +167,7 @@ class Harness:
                 os.dup2(requests, 4)
 
         argv = ["nsenter", f"--net=/run/netns/{self.internet.host}", build / "tests/unit/egress_harness",
-                build / "runtime/egress/pinfold-broker", *options, *rules, "--", *arguments]
+                build / "tools/pinfold-broker/pinfold-broker", *options, *rules, "--", *arguments]
         env = {"PATH": os.environ["PATH"], "PINFOLD_RESOLV_CONF": str(self.internet.resolv), "EGRESS_HARNESS_PID": "1"}
         process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, close_fds=False,
                                    preexec_fn=move, **kwargs)

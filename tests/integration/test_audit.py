@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from conftest import build_directory
 
 ZEROS = "sha256:" + "0" * 64
 
@@ -203,8 +202,6 @@ def test_a_filter_that_kills_cant_be_recorded(log):
 
 
 def test_refused_egress_is_recorded_with_name_and_reason(log, programs):
-    shutil.copy(build_directory() / "runtime/egress/pinfold-broker", programs / "pinfold-broker")
-    log.env["PINFOLD_LIBEXEC"] = str(programs)
     policy = log.policy("egress", network={"egress": [{"host": "allowed.example", "ports": [443]}]})
     source = "import socket\ntry: socket.create_connection(('other.example', 443), 3)\nexcept OSError as e: print('refused')"
     done = log.run("/usr/bin/python3", "-c", source, policy=policy)

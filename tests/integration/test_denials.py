@@ -3,7 +3,6 @@ import json
 
 import pytest
 
-from conftest import build_directory
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def run(pinfold):
     if pinfold.rootless:
         pytest.skip("the policies ask for limits by cgroup")
     log = pinfold.home / "log" / "audit.jsonl"
-    environment = pinfold.environment(PINFOLD_AUDIT=str(log), PINFOLD_LIBEXEC=str(build_directory() / "runtime/egress"))
+    environment = pinfold.environment(PINFOLD_AUDIT=str(log))
 
     def call(policy, script, *options):
         done = pinfold.call(pinfold.argv("python3", "-c", script, policy=str(policy), options=["--json", *options]),

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import ROOT, build_directory
+from conftest import ROOT
 from package_index import Index, sdist, wheel
 from test_config import Store
 
@@ -32,13 +32,9 @@ class Deps(Store):
     def __init__(self, pinfold, index):
         super().__init__(pinfold)
         self.index, self.layers = index, pinfold.home / "deps"
-        self.folder_of_programs = str(build_directory() / "runtime/egress")
         self.call_policy = pinfold.policy()
         self("config", "create", "--default", "default", "-",
              content={"policy": self.call_policy, "pip_index": index.pip_url, "npm_registry": index.npm_url})
-
-    def env(self, **extra):
-        return super().env(PINFOLD_LIBEXEC=self.folder_of_programs, **extra)
 
     def spawn(self, source, requirements=(), *options, language="python", **fields):
         kind = "pip_requirements" if language == "python" else "npm_requirements"

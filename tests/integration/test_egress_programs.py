@@ -15,7 +15,7 @@ import urllib.parse
 
 import pytest
 
-from conftest import Pinfold, USER, build_directory, make_home, opened
+from conftest import Pinfold, USER, make_home, opened
 from egress_world import NEEDS_ROOT, PYTHON, Inside, Internet, ZONE, https
 
 pytestmark = NEEDS_ROOT
@@ -103,7 +103,6 @@ http {{
 
 @pytest.fixture(params=["root", "user"])
 def client(request, outside, programs, tmp_path):
-    shutil.copy(build_directory() / "runtime/egress/pinfold-broker", programs / "pinfold-broker")
     home = make_home(tmp_path)
     inside = Inside(outside, programs, home, 0 if request.param == "root" else USER)
     inside.certificate = outside.certificate.read_text()
@@ -295,8 +294,7 @@ def workspace(pinfold, variable):
 
 
 def install(pinfold, programs, script, urls, variable):
-    shutil.copy(build_directory() / "runtime/egress/pinfold-broker", programs / "pinfold-broker")
-    env = pinfold.environment(PINFOLD_LIBEXEC=str(pinfold.program.parent))
+    env = pinfold.environment()
     policy = {"extends": ["build"], "resources": {"wall_time": "3m", "memory": "2GiB", "pids": 256}}
     folder = workspace(pinfold, variable)
     allowed = pinfold.policy(**policy, network={"egress": rules_for(urls)})

@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from conftest import build_directory
 from egress_world import internet, world  # noqa: F401 (fixtures)
 from test_oci import Oci, oci  # noqa: F401
 
@@ -52,7 +51,6 @@ class Governed(Oci):
 
 @pytest.fixture
 def governed(programs, tmp_path):
-    shutil.copy(build_directory() / "runtime/egress/pinfold-broker", programs / "pinfold-broker")
     (tmp_path / "audit").mkdir(mode=0o700)
     runtime = Governed(programs / "pinfold-oci", tmp_path)
     runtime.env = {"PINFOLD_AUDIT": str(tmp_path / "audit/audit.jsonl")}

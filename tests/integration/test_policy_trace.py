@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from conftest import build_directory
 
 C = '#include <stdio.h>\nint main(void) { puts("built"); return 0; }\n'
 SHELL = "seq 1000 | sort -rn | head -3 > /tmp/top; awk '{print $1}' /tmp/top | sed s/9/x/ | wc -c"
@@ -35,7 +34,7 @@ PROGRAMS = {
 class Tracer:
     def __init__(self, pinfold, folder):
         self.pinfold, self.folder = pinfold, folder
-        self.env = pinfold.environment(PINFOLD_LIBEXEC=str(build_directory() / "runtime/egress"))
+        self.env = pinfold.environment()
 
     def call(self, *arguments, **kwargs):
         return self.pinfold.call([str(self.pinfold.program), *map(str, arguments)], env=self.env, **kwargs)

@@ -1,4 +1,5 @@
 #include "tools/pinfold-image/build.h"
+#include "runtime/host/libexec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,25 +45,12 @@ static void say(const struct building *building, const char *what) {
         (void)fprintf(stderr, "%s\n", what);
 }
 
-/* Beside this program in a build tree, or where it is installed. */
 static bool find_pinfold(struct building *building, struct pin_error *err) {
-    char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (length <= 0)
-        return pin_fail_errno(err, "find this program");
-    self[length] = '\0';
-    *strrchr(self, '/') = '\0';
-    const char *const candidates[] = {pin_arena_printf(building->arena, "%s/pinfold", self),
-                                      pin_arena_printf(building->arena, "%s/../pinfold/pinfold", self),
-                                      PIN_BINDIR "/pinfold"};
-    for (size_t i = 0; i < PIN_COUNT(candidates); i++) {
-        struct stat st;
-        if (stat(candidates[i], &st) == 0 && S_ISREG(st.st_mode) && access(candidates[i], X_OK) == 0) {
-            building->pinfold = candidates[i];
-            return true;
-        }
-    }
-    return pin_fail(err, PIN_ERROR_NOT_FOUND, "there is no 'pinfold' to run the sandboxes of a build with");
+    char path[PATH_MAX];
+    if (!pin_libexec_find_pinfold(path, err))
+        return false;
+    building->pinfold = pin_arena_strdup(building->arena, path);
+    return true;
 }
 
 static bool check_host(struct pin_error *err) {

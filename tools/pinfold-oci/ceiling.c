@@ -15,13 +15,9 @@
 #include "policy/policy_write.h"
 #include "policy/site.h"
 #include "runtime/bundle/engine_law.h"
+#include "runtime/host/libexec.h"
 
 #define KEPT "policy.json"
-
-const char *pin_oci_libexec(void) {
-    const char *asked = secure_getenv("PINFOLD_LIBEXEC");
-    return asked != NULL ? asked : PIN_LIBEXEC;
-}
 
 const char *pin_oci_ceiling_source(const struct pin_oci_options *options) {
     if (options->policy != NULL)
@@ -104,9 +100,9 @@ static bool is_on_host(void) {
 bool pin_oci_ceiling_admit(struct pin_bundle *bundle, const struct pin_policy *policy,
                            struct pin_findings *found) {
     char broker[PATH_MAX];
-    (void)snprintf(broker, sizeof(broker), "%s/pinfold-broker", pin_oci_libexec());
-    const struct pin_engine_caller caller = {.on_host = is_on_host(),
-                                             .has_broker = access(broker, X_OK) == 0};
+    struct pin_error unfound = {0};
+    const struct pin_engine_caller caller = {
+        .on_host = is_on_host(), .has_broker = pin_libexec_find("pinfold-broker", broker, &unfound)};
     resolve_hooks(bundle);
     return pin_bundle_admit_engine(bundle, policy, &caller, found);
 }

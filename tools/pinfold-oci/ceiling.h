@@ -29,6 +29,3 @@ bool pin_oci_ceiling_keep(const struct pin_container *container, const struct pi
                           struct pin_error *err);
 /* What was kept: NULL without a finding where the container was made without a policy. */
 struct pin_policy *pin_oci_ceiling_kept(const struct pin_container *container, struct pin_findings *found);
-
-/* The folder of pinfold-broker. */
-const char *pin_oci_libexec(void);

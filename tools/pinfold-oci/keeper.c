@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "runtime/bundle/bundle_places.h"
 #include "runtime/egress/session.h"
+#include "runtime/host/libexec.h"
 #include "tools/pinfold-oci/ceiling.h"
 #include "tools/pinfold/way_out.h"
 
@@ -107,9 +108,11 @@ static bool start_session(struct keeper *self, struct pin_error *err) {
         .limits = ext->egress_limits,
         .unknown_names = ext->unknown_names,
     };
-    bool started = ext->egress_count == 0 || (pin_way_out_find(ext, &setup, &login, err) &&
-                                              pin_egress_session_start(&self->session, pin_oci_libexec(),
-                                                                       &setup, self->keeping->sockets, err));
+    char broker[PATH_MAX];
+    bool started =
+        ext->egress_count == 0 ||
+        (pin_libexec_find("pinfold-broker", broker, err) && pin_way_out_find(ext, &setup, &login, err) &&
+         pin_egress_session_start(&self->session, broker, &setup, self->keeping->sockets, err));
     pin_secrets_free(&login);
     return started;
 }

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "runtime/host/libexec.h"
 #include "tools/pinfold-oci/ceiling.h"
 
 enum { NAME_ROOM = 256, WORDS_ROOM = 256, CGROUP_BYTES_MAX = 64 * 1024 };
@@ -70,7 +71,8 @@ static bool start_holder(struct pin_oci_scope *scope, struct pin_error *err) {
 static bool ask_systemd(pid_t holder, const struct unit *unit, struct pin_error *err) {
     char program[PATH_MAX], pid[16], said[WORDS_ROOM] = "";
     int ends[2], status = 0;
-    (void)snprintf(program, sizeof(program), "%s/pinfold-scope", pin_oci_libexec());
+    if (!pin_libexec_find("pinfold-scope", program, err))
+        return false;
     (void)snprintf(pid, sizeof(pid), "%d", (int)holder);
     char *argv[] = {program, pid, (char *)(uintptr_t)unit->name, (char *)(uintptr_t)unit->slice, NULL};
     posix_spawn_file_actions_t actions;

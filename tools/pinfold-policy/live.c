@@ -19,6 +19,7 @@
 #include "base/units.h"
 #include "policy/address_class.h"
 #include "policy/audit/arg_names.h"
+#include "runtime/host/libexec.h"
 #include "tools/pinfold-policy/probe.h"
 #include "tools/pinfold/report.h"
 
@@ -38,33 +39,12 @@ struct live {
 
 /* --- the programs --- */
 
-static const char *find_program(const char *const *candidates, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (access(candidates[i], X_OK) == 0)
-            return candidates[i];
-    return NULL;
-}
-
-/* Beside this program in a build tree, or where both are installed. */
 static bool find_programs(struct live *live, struct pin_error *err) {
-    char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (length <= 0)
-        return pin_fail_errno(err, "find this program");
-    self[length] = '\0';
-    *strrchr(self, '/') = '\0';
-    struct pin_arena *arena = &live->arena;
-    const char *const pinfolds[] = {pin_arena_printf(arena, "%s/pinfold", self),
-                                    pin_arena_printf(arena, "%s/../pinfold/pinfold", self),
-                                    PIN_BINDIR "/pinfold"};
-    const char *const probes[] = {pin_arena_printf(arena, "%s/" PIN_PROBE_NAME, self),
-                                  PIN_LIBEXEC "/" PIN_PROBE_NAME};
-    live->pinfold = find_program(pinfolds, PIN_COUNT(pinfolds));
-    live->probe = find_program(probes, PIN_COUNT(probes));
-    if (live->pinfold == NULL || live->probe == NULL)
-        return pin_fail(err, PIN_ERROR_NOT_FOUND, "there is no '%s' to try anything with",
-                        live->pinfold == NULL ? "pinfold" : PIN_PROBE_NAME);
-    live->probe = realpath(live->probe, self) != NULL ? pin_arena_strdup(arena, self) : live->probe;
+    char pinfold[PATH_MAX], probe[PATH_MAX], whole[PATH_MAX];
+    if (!pin_libexec_find_pinfold(pinfold, err) || !pin_libexec_find(PIN_PROBE_NAME, probe, err))
+        return false;
+    live->pinfold = pin_arena_strdup(&live->arena, pinfold);
+    live->probe = pin_arena_strdup(&live->arena, realpath(probe, whole) != NULL ? whole : probe);
     return true;
 }
 

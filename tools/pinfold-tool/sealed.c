@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/names.h"
+#include "runtime/host/libexec.h"
 #include "runtime/secrets/locked.h"
 #include "tools/pinfold-tool/configure.h"
 
@@ -29,21 +30,6 @@ static int make_list(const struct pin_tool_config *stored, const struct pin_tool
     if (!good)
         (void)pin_fail_errno(err, "hand the sealed values over");
     return good ? pin_steal_fd(&list) : -1;
-}
-
-/* pinfold-config beside this program, in the build tree, or in libexec. */
-static bool find_program(char path[PATH_MAX], struct pin_error *err) {
-    static const char *const places[] = {"pinfold-config", "../pinfold-config/pinfold-config"};
-    char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    char *slash = length > 0 ? memrchr(self, '/', (size_t)length) : NULL;
-    for (size_t i = 0; slash != NULL && i < PIN_COUNT(places); i++) {
-        *slash = '\0';
-        if (snprintf(path, PATH_MAX, "%s/%s", self, places[i]) < PATH_MAX && access(path, X_OK) == 0)
-            return true;
-    }
-    (void)snprintf(path, PATH_MAX, "%s/pinfold-config", PIN_LIBEXEC);
-    return access(path, X_OK) == 0 || pin_fail_errno(err, "find '%s'", path);
 }
 
 static bool start(const char *path, int input, int output, pid_t *pid, struct pin_error *err) {
@@ -112,7 +98,7 @@ static bool run(const struct pin_tool_env *env, int list, struct pin_secrets *se
     pid_t pid = -1;
     struct pin_locked text = {0};
     size_t size = 0;
-    if (!find_program(path, err) || !pin_locked_alloc(&text, room_for(env), err))
+    if (!pin_libexec_find("pinfold-config", path, err) || !pin_locked_alloc(&text, room_for(env), err))
         return false;
     if (pipe2(ends, O_CLOEXEC) != 0) {
         pin_locked_free(&text);

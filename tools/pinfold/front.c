@@ -17,6 +17,7 @@
 #include "runtime/bundle/bundle_places.h"
 #include "runtime/bundle/bundle_read.h"
 #include "runtime/bundle/resolve.h"
+#include "runtime/host/libexec.h"
 #include "runtime/state/state_dir.h"
 #include "tools/pinfold/front_image.h"
 
@@ -258,7 +259,10 @@ static bool gather_facts(struct pin_front *front, struct pin_error *err) {
     if (front->state_dir < 0 || !pin_state_tag(front->state_dir, tag, err) ||
         !pin_cgroup_facts_get(tag, &front->cgroups, err))
         return false;
-    pin_cgroup_prepare(&front->cgroups, PIN_LIBEXEC "/pinfold-scope");
+    char scope[PATH_MAX];
+    struct pin_error unfound = {0}; /* then no scope is asked for */
+    bool asks = !front->host.privileged && pin_libexec_find("pinfold-scope", scope, &unfound);
+    pin_cgroup_prepare(&front->cgroups, asks ? scope : NULL);
     front->host.lacks |= pin_cgroup_facts_lack(&front->cgroups, &front->host.lacks_hint);
     if (front->host.privileged || front->bundle->ext.ids <= 1)
         return true;

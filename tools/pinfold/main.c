@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/names.h"
+#include "runtime/host/libexec.h"
 #include "tools/pinfold/program.h"
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/verbs.h"
@@ -54,23 +55,12 @@ static bool hold_standard_descriptors(void) {
     return fd >= 0 && close(fd) == 0;
 }
 
-/* pinfold-NAME beside this program in the build tree, or in libexec where it is installed. */
 static int run_program(const char *name, char **argv) {
-    char path[PATH_MAX], self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    char *slash = length > 0 ? memrchr(self, '/', (size_t)length) : NULL;
-    if (slash != NULL) {
-        *slash = '\0';
-        if (snprintf(path, sizeof(path), "%s/pinfold-%s", self, name) < (int)sizeof(path))
-            (void)execv(path, argv);
-        if (snprintf(path, sizeof(path), "%s/../pinfold-%s/pinfold-%s", self, name, name) < (int)sizeof(path))
-            (void)execv(path, argv);
-    }
-    (void)snprintf(path, sizeof(path), "%s/pinfold-%s", PIN_LIBEXEC, name);
-    (void)execv(path, argv);
+    char program[NAME_MAX], path[PATH_MAX];
     struct pin_error err = {0};
-    (void)pin_fail_errno(&err, "run 'pinfold-%s'", name);
-    (void)pin_hint(&err, "it belongs in %s", PIN_LIBEXEC);
+    (void)snprintf(program, sizeof(program), "pinfold-%s", name);
+    if (pin_libexec_find(program, path, &err) && execv(path, argv) != 0)
+        (void)pin_fail_errno(&err, "run '%s'", path);
     return pin_report(&err, false);
 }
 

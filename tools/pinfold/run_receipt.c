@@ -46,7 +46,7 @@ static bool run_program(char *const *argv, const char *text, struct pin_error *e
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return true;
     (void)pin_fail(err, PIN_ERROR_SYSTEM, "'pinfold-audit receipt' can't sign the receipt");
-    return pin_hint(err, "it must be in %s, and its keys a directory of one's own", PIN_LIBEXEC);
+    return pin_hint(err, "it must be installed, and its keys a directory of one's own");
 }
 
 bool pin_run_receipt_prepare(const struct pin_run_receipt *receipt, struct pin_error *err) {

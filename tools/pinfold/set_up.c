@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/units.h"
+#include "runtime/host/libexec.h"
 #include "tools/pinfold/way_out.h"
 
 void pin_set_up_limits(const struct pin_bundle_ext *ext, struct pin_limits *limits) {
@@ -48,21 +49,10 @@ uid_t pin_set_up_owner(const struct pin_slot *slot, uint32_t id_inside) {
 }
 
 void pin_set_up_execute(const char *program, const char *const *argv) {
-    char path[PATH_MAX], self[PATH_MAX];
-    char *const *list = (char *const *)(uintptr_t)argv;
-    const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    char *slash = length > 0 ? memrchr(self, '/', (size_t)length) : NULL;
-    if (snprintf(path, sizeof(path), "%s/%s", libexec != NULL ? libexec : PIN_LIBEXEC, program) <
-        (int)sizeof(path))
-        (void)execv(path, list);
-    if (slash == NULL)
-        return;
-    *slash = '\0';
-    if (snprintf(path, sizeof(path), "%s/%s", self, program) < (int)sizeof(path))
-        (void)execv(path, list);
-    if (snprintf(path, sizeof(path), "%s/../%s/%s", self, program, program) < (int)sizeof(path))
-        (void)execv(path, list);
+    char path[PATH_MAX];
+    struct pin_error unfound = {0};
+    if (pin_libexec_find(program, path, &unfound))
+        (void)execv(path, (char *const *)(uintptr_t)argv);
 }
 
 bool pin_set_up_bill_run(struct pin_bill *bill, const struct pin_result *result, struct pin_error *err) {
@@ -111,16 +101,16 @@ static void end_egress(void *self) {
 
 bool pin_set_up_egress_start(struct pin_set_up_egress *egress, const struct pin_front *front,
                              struct pin_sandbox *sandbox, struct pin_egress_ops *ops, struct pin_error *err) {
-    const char *libexec = secure_getenv("PINFOLD_LIBEXEC"); /* of a build tree */
+    char program[PATH_MAX];
     struct pin_egress_setup setup = pin_front_egress(front);
     *ops = (struct pin_egress_ops){.self = egress};
     if (!front->plan->egress)
         return true;
     *ops = (struct pin_egress_ops){egress, egress_fd, next_egress, end_egress};
     struct pin_secrets login = {0};
-    bool started = pin_way_out_find(&front->bundle->ext, &setup, &login, err) &&
-                   pin_egress_session_start(egress->session, libexec != NULL ? libexec : PIN_LIBEXEC, &setup,
-                                            &sandbox->egress, err);
+    bool started = pin_libexec_find("pinfold-broker", program, err) &&
+                   pin_way_out_find(&front->bundle->ext, &setup, &login, err) &&
+                   pin_egress_session_start(egress->session, program, &setup, &sandbox->egress, err);
     pin_secrets_free(&login);
     return started;
 }

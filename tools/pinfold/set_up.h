@@ -21,8 +21,7 @@ json_t *pin_set_up_labels(const struct pin_bundle_ext *ext);
 /* The first host ids of the command, where the sandbox has a range of its own. */
 uid_t pin_set_up_owner(const struct pin_slot *slot, uint32_t id_inside);
 
-/* Becomes a program of ours: from libexec, or from beside this one in a build tree. Returns with errno when
- * there is none. `argv` ends with NULL. */
+/* Becomes a program of ours (runtime/host/libexec.h). Returns when there is none. `argv` ends with NULL. */
 void pin_set_up_execute(const char *program, const char *const *argv);
 
 /* The bill of a run, from its result; nothing to do for one without labels, whose bill has no id. */
