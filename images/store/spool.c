@@ -4,18 +4,22 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <jansson.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/names.h"
 #include "images/image_name.h"
 #include "images/store/layer_path.h"
 #include "images/store/layer_stream.h"
+#include "images/store/oci.h"
 
 #define MEMBERS_MAX 20000
 
@@ -25,19 +29,6 @@ char *pin_spool_name(char to[PIN_SPOOL_NAME], const char *path) {
     pin_sha256(path, strlen(path), digest);
     memcpy(to, pin_digest_print(text, digest) + strlen("sha256:"), PIN_SPOOL_NAME);
     return to;
-}
-
-static bool starts(const char *text, const char *with) {
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
-/* What stands at the top of an image's archive and never at that of a root filesystem. */
-static bool is_image_member(const char *path) {
-    size_t hex = strspn(path, "0123456789abcdef");
-    return strcmp(path, "oci-layout") == 0 || strcmp(path, "index.json") == 0 ||
-           strcmp(path, "manifest.json") == 0 || strcmp(path, "repositories") == 0 ||
-           strcmp(path, "blobs") == 0 || starts(path, "blobs/") ||
-           (hex == 64 && strchr("./", path[64]) != NULL);
 }
 
 static bool member_path(struct archive_entry *entry, char path[PATH_MAX], struct pin_error *err) {
@@ -55,24 +46,61 @@ static bool member_path(struct archive_entry *entry, char path[PATH_MAX], struct
     return true;
 }
 
+/* Where a root filesystem begins: the rest of it needn't be read to know. */
+static bool is_root_member(const char *path) {
+    static const char *const names[] = {"bin",   "boot", "dev", "etc",  "home", "lib", "lib64",
+                                        "media", "mnt",  "opt", "proc", "root", "run", "sbin",
+                                        "srv",   "sys",  "tmp", "usr",  "var"};
+    size_t size = strcspn(path, "/");
+    for (size_t i = 0; i < PIN_COUNT(names); i++)
+        if (strlen(names[i]) == size && memcmp(names[i], path, size) == 0)
+            return true;
+    return false;
+}
+
+/* Of `docker save`: a list of images with their layers, wherever these lie in the archive. */
+static bool is_docker_manifest(struct pin_layer_stream *stream, bool *is, struct pin_error *err) {
+    PIN_FREE char *text = malloc(PIN_OCI_DOCUMENT_MAX);
+    size_t used = 0;
+    if (text == NULL)
+        abort();
+    for (;;) {
+        const void *data;
+        size_t size;
+        off_t offset;
+        if (!pin_layer_stream_data(stream, &data, &size, &offset, err))
+            return false;
+        if (data == NULL)
+            break;
+        if (size > PIN_OCI_DOCUMENT_MAX - used) /* too large for one, and then it is none */
+            return true;
+        memcpy(text + used, data, size);
+        used += size;
+    }
+    json_t *list = json_loadb(text, used, 0, NULL);
+    *is = json_is_array(json_object_get(json_array_get(list, 0), "Layers"));
+    json_decref(list);
+    return true;
+}
+
 static bool tell(struct pin_layer_stream *stream, enum pin_source_kind *kind, struct pin_error *err) {
-    bool manifest = false;
+    bool docker = false;
     for (;;) {
         struct archive_entry *entry;
         char path[PATH_MAX] = "";
         if (!pin_layer_stream_next(stream, &entry, err))
             return false;
-        if (entry == NULL) {
-            *kind = manifest ? PIN_SOURCE_DOCKER : PIN_SOURCE_ROOTFS;
+        *kind = docker ? PIN_SOURCE_DOCKER : PIN_SOURCE_ROOTFS;
+        if (entry == NULL)
             return true;
-        }
         if (!member_path(entry, path, err))
             return false;
-        if (strcmp(path, "oci-layout") == 0 || (path[0] != '\0' && !is_image_member(path))) {
-            *kind = strcmp(path, "oci-layout") == 0 ? PIN_SOURCE_OCI : PIN_SOURCE_ROOTFS;
+        if (strcmp(path, "oci-layout") == 0)
+            *kind = PIN_SOURCE_OCI;
+        if (*kind == PIN_SOURCE_OCI || is_root_member(path))
             return true;
-        }
-        manifest |= strcmp(path, "manifest.json") == 0;
+        if (strcmp(path, "manifest.json") == 0 && !is_docker_manifest(stream, &docker, err))
+            return false;
     }
 }
 

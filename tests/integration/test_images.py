@@ -295,6 +295,23 @@ def test_a_docker_archive_gets_the_same_layers(images, layout, tmp_path):
     check_sound(images, "docker.io/team/app:3")
 
 
+@pytest.mark.parametrize("before", ["", "./"])
+@pytest.mark.parametrize("layer", ["0/layer.tar", "\u00e4 \u00f6/l\u00e4yer:1.tar", "manifest.json.d/layer.tar", "layers/etc"])
+def test_a_docker_archive_is_told_whatever_its_layers_are_called(images, tmp_path, before, layer):
+    data = hostile.tar(hostile.entry("etc/x", data=b"hi"))
+    config = {"architecture": "amd64", "os": "linux", "config": {"Cmd": ["told"]}, "rootfs": {"type": "layers", "diff_ids": [hostile.digest(data)]}}
+    members = [(layer, data), ("c.json", json.dumps(config).encode()),
+               ("manifest.json", json.dumps([{"Config": "c.json", "RepoTags": None, "Layers": [layer]}]).encode())]
+    (tmp_path / "odd.tar").write_bytes(hostile.tar(*[hostile.entry(before + name, data=content) for name, content in members]))
+    assert images.json("import", tmp_path / "odd.tar", "odd")["config"]["cmd"] == ["told"]
+
+
+def test_a_root_filesystem_with_a_manifest_of_its_own_is_one(images, tmp_path):
+    for content in (b"{}", b"[]", b"[7]", b"no JSON", b"[" * 100000):
+        (tmp_path / "web.tar").write_bytes(hostile.tar(hostile.entry("manifest.json", data=content), hostile.entry("index.html", data=b"x")))
+        assert images.json("import", tmp_path / "web.tar", "web")["config"]["cmd"] == ["/bin/sh"]
+
+
 def test_a_root_filesystem_is_imported_from_directory_and_tar_alike(images, tmp_path):
     tree = plain_tree(tmp_path / "tree")
     subprocess.run(["tar", "-czf", tmp_path / "tree.tgz", "-C", tree, "."], check=True)

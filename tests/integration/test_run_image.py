@@ -479,3 +479,27 @@ def test_a_bundle_of_an_image_that_wants_out_stays_below_its_folder(box):
     assert done.returncode in (0, 125)
     assert [path.name for path in canary.iterdir()] == ["kept"] and (canary / "kept").read_text() == "kept"
     assert sorted(path.name for path in (folder / "rootfs/srv/to").iterdir()) == ["new"]
+
+
+def test_an_image_built_by_buildah_runs(box, tmp_path):
+    """By buildah itself, or by podman, which has it inside."""
+    builder = next(([tool, *words] for tool, words in (("buildah", ["bud"]), ("podman", ["build"])) if shutil.which(tool)), None)
+    if builder is None or box.pinfold.rootless:
+        pytest.skip("needs root, and buildah or podman")
+    context = tmp_path / "context"
+    context.mkdir()
+    shutil.copy(BUSYBOX, context / "busybox")
+    (context / "Dockerfile").write_text("FROM scratch\nCOPY busybox /bin/sh\nCOPY busybox /bin/id\nCOPY Dockerfile /etc/made\nENV MADE=elsewhere\n"
+                                        "WORKDIR /etc\nUSER 77:88\nENTRYPOINT [\"/bin/sh\", \"-c\"]\nCMD [\"id -u; id -g; pwd; echo $MADE; read line <made; echo $line\"]\n")
+    folder = pathlib.Path(f"/tmp/pin-build-{os.getpid()}")  # podman wants a short path
+    where = ["--root", f"{folder}/root", "--runroot", f"{folder}/run", "--storage-driver", "vfs"]
+    try:
+        subprocess.run([builder[0], *where, builder[1], "--network", "none", "-t", "made:1", str(context)], check=True, capture_output=True)
+        subprocess.run([builder[0], *where, "push", "-q", "made:1", f"oci:{tmp_path}/made:1"], check=True, capture_output=True)
+    finally:
+        subprocess.run([builder[0], *where, "rmi", "--all", "--force"], capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
+    box.image("import", tmp_path / "made", "made")
+    policy = box.policy(identity={"user": 0, "group": 0, "ids": 65536})
+    done = box.pinfold.call([str(box.pinfold.program), "run", "--policy", policy, "--image", "made"], env=box.environment())
+    assert done.stdout.decode().split("\n")[:5] == ["77", "88", "/etc", "elsewhere", "FROM scratch"], done.stderr
