@@ -114,8 +114,8 @@ static bool start_child(const struct pin_inside *inside, int our_end, struct pin
 }
 
 /* Engines send the rules of their own; these are the devices that every container has. */
-static bool set_device_rules(const struct pin_bundle *bundle, struct pin_cgroup *group,
-                             struct pin_error *err) {
+bool pin_container_set_devices(const struct pin_bundle_resources *resources, struct pin_cgroup *group,
+                               struct pin_error *err) {
     static const struct pin_bundle_device_rule usual[] = {
         {true, 'c', 1,   3,  "rwm"},
         {true, 'c', 1,   8,  "rwm"},
@@ -130,12 +130,12 @@ static bool set_device_rules(const struct pin_bundle *bundle, struct pin_cgroup 
     };
     static const struct pin_bundle_device_rule none = {false, 'a', -1, -1, "rwm"};
     PIN_ARENA struct pin_arena arena = {0};
-    size_t asked = bundle->resources.device_count, count = 0;
+    size_t asked = resources->device_count, count = 0;
     struct pin_bundle_device_rule *rules =
         pin_arena_array(&arena, asked + 1 + PIN_COUNT(usual), sizeof(*rules));
     rules[count++] = none;
     for (size_t i = 0; i < asked; i++) {
-        rules[count] = bundle->resources.devices[i];
+        rules[count] = resources->devices[i];
         if (rules[count++].type == '\0') /* none is every type: config-linux.md */
             rules[count - 1].type = 'a';
     }
@@ -154,7 +154,7 @@ static bool make_container_group(const struct pin_build_input *input, struct pin
     sandbox->cgroup = pin_cgroup_adopt_at(input->cgroups, input->engine->cgroup_path, err);
     if (sandbox->cgroup == NULL || !pin_cgroup_apply_oci(sandbox->cgroup, &bundle->resources, err))
         return false;
-    if (set_device_rules(bundle, sandbox->cgroup, err))
+    if (pin_container_set_devices(&bundle->resources, sandbox->cgroup, err))
         return true;
     if (input->plan->privileged)
         return false;

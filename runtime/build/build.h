@@ -46,6 +46,10 @@ struct pin_sandbox {
                           .workspace = -1,                                                                   \
                           .egress = {{-1, -1, -1, -1, -1, -1, -1}}})
 
+/* The rules of an engine for devices, beside those that every container has. */
+bool pin_container_set_devices(const struct pin_bundle_resources *resources, struct pin_cgroup *group,
+                               struct pin_error *err);
+
 /* Builds the sandbox. What fails inside after this returns is told on the control socket
  * (PIN_INIT_BUILD_FAILED). False with nothing left behind. */
 bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox, struct pin_error *err);

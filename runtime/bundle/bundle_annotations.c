@@ -12,6 +12,32 @@
 static const char *const names[] = {"policy", "egress", "secrets", "labels"};
 enum name { POLICY };
 
+/* "HOST:PORT HOST:PORT-PORT/udp": command lines of engines take JSON apart. It becomes JSON here, so that one
+ * reader judges both. NULL: it isn't such a list. */
+static const char *plain_as_json(struct pin_arena *arena, const char *text) {
+    static const char known[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.*_-:/[] ";
+    const char *json = "";
+    if (strspn(text, known) != strlen(text))
+        return NULL;
+    for (const char *at = text + strspn(text, " "); *at != '\0'; at += strspn(at, " ")) {
+        char word[512];
+        size_t size = strcspn(at, " ");
+        if (size >= sizeof(word))
+            return NULL;
+        (void)snprintf(word, sizeof(word), "%.*s", (int)size, at);
+        char *udp = strstr(word, "/udp"), *port = strrchr(word, ':');
+        if (udp != NULL && udp[4] == '\0')
+            *udp = '\0';
+        if (port == NULL || port == word || port[1] == '\0')
+            return NULL;
+        *port++ = '\0';
+        json = pin_arena_printf(arena, "%s%s{\"to\":\"%s\",\"ports\":[\"%s\"],\"protocol\":\"%s\"}", json,
+                                json[0] != '\0' ? "," : "", word, port, udp != NULL ? "udp" : "tcp");
+        at += size;
+    }
+    return pin_arena_printf(arena, "[%s]", json);
+}
+
 static void read_json(struct pin_bundle *bundle, const struct pin_pair *annotation, const char *key,
                       struct pin_findings *found) {
     /* the value of the annotation as the member of an object: the block's own table then reads it */
@@ -23,7 +49,9 @@ static void read_json(struct pin_bundle *bundle, const struct pin_pair *annotati
     }
     struct pin_bundle_reader reader = {.arena = &bundle->arena, .found = found};
     PIN_ARENA struct pin_arena scratch = {0};
-    const char *text = pin_arena_printf(&scratch, "{\"%s\":\n%s\n}", key, annotation->value);
+    const char *plain = strcmp(key, "egress") == 0 ? plain_as_json(&scratch, annotation->value) : NULL;
+    const char *text =
+        pin_arena_printf(&scratch, "{\"%s\":\n%s\n}", key, plain != NULL ? plain : annotation->value);
     char *where = pin_arena_strdup(&bundle->arena, annotation->key);
     bool json = pin_json_read(&reader.source, where, text, strlen(text), found);
     if (json && reader.source.root->count != 1) /* "{}, \"image\": …" is no value */

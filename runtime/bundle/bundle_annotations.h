@@ -1,7 +1,9 @@
 /* bundle_annotations.h: what an engine's bundle asks of pinfold by annotations.
  *
  * io.pinfold.policy is the name of an installed policy; io.pinfold.egress, io.pinfold.secrets and
- * io.pinfold.labels are JSON, as in the "pinfold" block. They ask, and the policy grants. A bundle that has
+ * io.pinfold.labels are JSON, as in the "pinfold" block; egress may be a list of "HOST:PORT" (or a range, or
+ * with
+ * "/udp"), parted by blanks. They ask, and the policy grants. A bundle that has
  * the block may not have them as well. Source: docs/bundle.md "Annotations".
  */
 #pragma once

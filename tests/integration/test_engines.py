@@ -2,6 +2,7 @@
 
 Each engine gets a store, a state and a socket of its own. What isn't installed is skipped by name.
 """
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,9 @@ import tarfile
 import time
 
 import pytest
+
+from conftest import build_directory
+from egress_world import internet, world  # noqa: F401 (fixtures)
 
 if os.geteuid() != 0:
     pytest.skip("engines are tried as root", allow_module_level=True)
@@ -34,7 +38,7 @@ def image(tmp_path_factory):
     for name in ("bin", "etc", "tmp", "root", "proc", "sys", "dev"):
         (folder / "rootfs" / name).mkdir(parents=True)
     shutil.copy(BUSYBOX, folder / "rootfs/bin/busybox")
-    for name in ("sh", "cat", "echo", "sleep", "id", "ls", "grep", "env", "pwd", "tty", "touch", "hostname", "true", "ps", "ip"):
+    for name in ("sh", "cat", "echo", "sleep", "id", "ls", "grep", "env", "pwd", "tty", "touch", "hostname", "true", "ps", "ip", "nslookup", "sed", "tail", "nc", "printf"):
         os.symlink("busybox", folder / "rootfs/bin" / name)
     (folder / "rootfs/etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n")
     with tarfile.open(folder / "bb.tar", "w") as tar:
@@ -69,6 +73,7 @@ def podman(programs, image, tmp_path_factory):
     done = run("import", image, "localhost/bb")
     if done.returncode != 0:
         pytest.skip(f"podman can't import an image here: {done.stderr.strip()[-200:]}")
+    run.tar, run.home, run.env = image, home, env
     yield run
     run("rm", "--all", "--force", "--time", "0")
 
@@ -121,6 +126,78 @@ def test_podman_removes_what_was_never_started(podman):
     assert podman("create", "--name", "made", "localhost/bb", "sleep", "60").returncode == 0
     assert podman("init", "made").returncode == 0
     assert podman("rm", "-f", "made").returncode == 0
+
+
+def test_podman_s_pod_shares_namespaces(podman):
+    made = podman("pod", "create", "--name", "pod", "--share", "ipc,uts", "--infra-image", "localhost/bb", "--infra-command",
+                  "/bin/sleep 1000")
+    assert made.returncode == 0, made.stderr
+    try:
+        assert podman("run", "-d", "--pod", "pod", "--name", "inpod", "localhost/bb", "sleep", "100").returncode == 0
+        spaces = [podman("exec", name, "ls", "-l", "/proc/self/ns/uts").stdout.split()[-1]
+                  for name in ("inpod", podman("pod", "inspect", "pod", "--format", "{{.InfraContainerID}}").stdout.strip())]
+        assert spaces[0] == spaces[1] != os.readlink("/proc/self/ns/uts")
+    finally:
+        assert podman("pod", "rm", "-f", "-t", "0", "pod").returncode == 0
+
+
+# under the operator's policy
+
+@pytest.fixture(scope="module")
+def governed(programs, podman):
+    """podman with the profile `oci`, to which its own folders are added, and egress to one name."""
+    shutil.copy(build_directory() / "runtime/egress/pinfold-broker", programs / "pinfold-broker")
+    home = podman.home
+    policy = home / "policy.json"
+    policy.write_text(json.dumps({
+        "pinfold": 1, "extends": ["oci"], "network": {"egress": [{"host": "api.example.com", "ports": [80]}]},
+        "engine": {"roots": {"add": [f"{home}/graph/overlay/*/merged"]},
+                   "write": {"add": [f"{home}/graph/*-containers", f"{home}/run/*-containers", f"{home}/graph/volumes"]}}}))
+    policy.chmod(0o644)
+
+    (home / "bin").mkdir()
+
+    def run(*words, before=(), **more):
+        # conmon hands no variables on: what an installed program knows is told by a script
+        script = home / "bin/pinfold-oci"
+        script.write_text("#!/bin/sh\n" + "".join(f"export {name}='{value}'\n" for name, value in
+                                                 {"PINFOLD_LIBEXEC": programs, **more}.items())
+                          + f"exec {programs}/pinfold-oci \"$@\"\n")
+        script.chmod(0o755)
+        return call([*before, "podman", "--runtime", script, "--runtime-flag", f"policy={policy}", *words], env=podman.env)
+    return run
+
+
+NONE = ["--network", "none"]
+
+
+@pytest.mark.parametrize("options", [[], ["-t"], ["--read-only", "--tmpfs", "/t"], ["-v", "volume:/data"], ["--user", "1000"],
+                                     ["--uidmap", "0:100000:5000", "--gidmap", "0:100000:5000"],
+                                     ["--memory", "64m", "--pids-limit", "20"], ["--shm-size", "1m"]], ids=" ".join)
+def test_what_podman_sends_by_default_is_granted(governed, options):
+    done = governed("run", "--rm", *NONE, *options, "localhost/bb", "echo", "hi")
+    assert done.stdout.strip() == "hi", done.stderr
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--privileged"], "/linux/devices"), (["-v", "/etc:/x"], "/engine/write"), (["-v", "/etc:/x:ro"], "/engine/read"),
+    (["--pid", "host"], "/engine/shares"), (["--security-opt", "seccomp=unconfined"], "/engine/unfiltered"),
+    (["--cap-add", "SYS_ADMIN"], "/capabilities"), (["--device", "/dev/kmsg"], "/linux/devices"),
+    (["--uidmap", "0:0:1000", "--gidmap", "0:0:1000"], "/linux/uidMappings"),
+    (["--security-opt", "unmask=ALL"], "/linux/maskedPaths"), (["--tmpfs", "/t:size=2g"], "/filesystem/tmp")],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+def test_what_breaks_the_wall_is_refused_beneath_podman(governed, options, words):
+    done = governed("run", "--rm", *NONE, *options, "localhost/bb", "true")
+    assert done.returncode == 126 and words in done.stderr, done.stderr
+
+
+def test_podman_s_container_reaches_the_listed_host_alone(governed, internet):  # noqa: F811
+    ask = ("p() { a=$(nslookup $1 | sed -n 's/^Address: *\\([0-9.]*\\)$/\\1/p' | tail -n 1);"
+           "printf \"GET / HTTP/1.0\\r\\nHost: $1\\r\\n\\r\\n\" | nc -w 5 ${a:-$1} 80 2>&1 | grep -q ^HTTP && echo $1 yes || echo $1 no; };"
+           "p api.example.com; p www.example.com; p 192.0.2.10")
+    done = governed("run", "--rm", *NONE, "--annotation", "io.pinfold.egress=api.example.com:80", "localhost/bb", "sh", "-c", ask,
+                    before=["nsenter", f"--net=/run/netns/{internet.host}"], PINFOLD_RESOLV_CONF=str(internet.resolv))
+    assert done.stdout.split("\n")[:3] == ["api.example.com yes", "www.example.com no", "192.0.2.10 no"], done.stderr
 
 
 # containerd

@@ -96,8 +96,7 @@ static bool apply(struct pin_oci_host *host, const struct pin_container *contain
         return pin_is_set(err) ? false
                                : pin_fail(err, PIN_ERROR_UNSUPPORTED, "the container is in no cgroup");
     return pin_cgroup_apply_oci(group, resources, err) &&
-           (resources->device_count == 0 ||
-            pin_cgroup_apply_devices(group, resources->devices, resources->device_count, err));
+           (resources->device_count == 0 || pin_container_set_devices(resources, group, err));
 }
 
 int pin_oci_update(const struct pin_oci_options *options, char **arguments, size_t count) {
