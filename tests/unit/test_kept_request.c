@@ -27,6 +27,31 @@ static void an_exec_is_read_whole(void **state) {
     pin_kept_request_free(&request);
 }
 
+static void a_call_has_a_key_and_no_command(void **state) {
+    static const char *const refused[] = {
+        "{\"pinfold\":1,\"verb\":\"call\"}",
+        "{\"pinfold\":1,\"verb\":\"call\",\"key\":\"k\",\"args\":[\"sh\"]}",
+        "{\"pinfold\":1,\"verb\":\"call\",\"key\":"
+        "\"01234567890123456789012345678901234567890123456789012345678901234\"}",
+        "{\"pinfold\":1,\"verb\":\"exec\",\"args\":[\"sh\"],\"key\":\"k\"}",
+    };
+    struct pin_kept_request request;
+    (void)state;
+    struct pin_error err = {0};
+    assert_true(
+        parse("{\"pinfold\":1,\"id\":2,\"verb\":\"call\",\"key\":\"abc\",\"if_idle\":true,\"timeout_ms\":9}",
+              &request, &err));
+    assert_string_equal(request.key, "abc");
+    assert_true(request.if_idle && request.has_timeout);
+    pin_kept_request_free(&request);
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        struct pin_error fault = {0};
+        assert_false(parse(refused[i], &request, &fault));
+        assert_true(pin_is_set(&fault));
+        pin_kept_request_free(&request);
+    }
+}
+
 static void connections_that_are_lent_are_listed(void **state) {
     struct pin_kept_request request;
     struct pin_error err = {0};
@@ -107,6 +132,7 @@ static void an_error_still_knows_whose_request_it_was(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_exec_is_read_whole),
+        cmocka_unit_test(a_call_has_a_key_and_no_command),
         cmocka_unit_test(connections_that_are_lent_are_listed),
         cmocka_unit_test(every_verb_has_a_name_of_its_own),
         cmocka_unit_test(what_is_wrong_is_refused_and_named),

@@ -268,6 +268,8 @@ bool pin_warm_top_up(struct pin_warm *warm, struct pin_error *err) {
     for (;;) {
         char name[NAME_MAX_TEXT];
         unsigned place;
+        if (!pin_pool_load(warm->state_dir, &warm->settings, err)) /* it may have changed meanwhile */
+            return false;
         if (count_ready(warm, &place) >= wanted || place == PLACES_MAX)
             return true;
         if (!pin_pool_make_room(warm->state_dir, &warm->settings, warm->prefix))
