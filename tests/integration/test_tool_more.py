@@ -115,7 +115,7 @@ def test_pandas(as_root):
 
 @needs("matplotlib")
 def test_a_picture_of_matplotlib(as_root):
-    source = ("import base64, io, os\nos.environ['MPLCONFIGDIR'] = '/tmp'\nimport matplotlib\nmatplotlib.use('Agg')\nfrom matplotlib import pyplot\n"
+    source = ("import base64, io, os\nos.environ.update(MPLCONFIGDIR='/tmp', MATPLOTLIBRC='/tmp/rc')\nopen('/tmp/rc', 'w').close()  # Debian's is in /etc\nimport matplotlib\nmatplotlib.use('Agg')\nfrom matplotlib import pyplot\n"
               "def f(xs):\n  pyplot.plot(xs); out = io.BytesIO(); pyplot.savefig(out, format='png'); return base64.b64encode(out.getvalue()).decode()")
     code, result = call(as_root, language="python", source=source, args={"xs": [1, 3, 2]})
     assert code == 0 and result["func_return"].startswith("iVBORw0KGgo"), result
