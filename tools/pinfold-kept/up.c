@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,19 +24,11 @@
 #include "runtime/build/cgroup/leaf.h"
 #include "runtime/bundle/bundle_ceiling.h"
 #include "runtime/bundle/bundle_write.h"
-#include "runtime/egress/session.h"
-#include "runtime/kept/home.h"
-#include "runtime/kept/serve.h"
-#include "tools/pinfold-kept/live.h"
 #include "tools/pinfold-kept/up.h"
+#include "tools/pinfold-kept/up_books.h"
 #include "tools/pinfold-kept/verbs.h"
-#include "tools/pinfold/front.h"
 #include "tools/pinfold/lease.h"
 #include "tools/pinfold/report.h"
-#include "tools/pinfold/run_audit.h"
-#include "tools/pinfold/run_receipt.h"
-#include "tools/pinfold/run_secrets.h"
-#include "tools/pinfold/set_up.h"
 #include "tools/pinfold/workspace.h"
 
 struct up_options {
@@ -57,31 +48,6 @@ static const struct pin_option options[] = {
       "each audit record is on the disk before the sandbox goes on", NULL},
     {"receipt",      0, PIN_OPTION_TEXT, offsetof(struct up_options, receipt),    "FILE",
       "write what is enforced, signed, into this new file",          NULL},
-};
-
-struct up { /* what the supervisor owns, from the name to the end */
-    struct pin_front front;
-    struct pin_home home;
-    struct pin_slot slot;
-    struct pin_sandbox sandbox;
-    struct pin_egress_session egress;
-    struct pin_live_egress live;
-    struct pin_set_up_egress egress_seen;
-    struct pin_run_secrets secrets; /* until it is built: each command's are found anew */
-    struct pin_run_audit audit;
-    struct pin_run_receipt receipt;
-    const char *receipt_file;      /* absolute: the supervisor leaves the caller's directory */
-    struct pin_cgroup_usage usage; /* at its end */
-    struct pin_bill bill, billed;  /* of one with labels; what earlier bills have counted */
-    uint64_t up_ns;
-    const char *name;
-    const struct pin_up_settings *settings; /* NULL: of the verb */
-    struct pin_kept_runner runner;
-    int told; /* the pipe to who waits for us */
-    bool ready;
-    char fingerprint[PIN_DIGEST_TEXT];
-    const char *missing[PIN_PROTECT_COUNT];
-    size_t missing_count;
 };
 
 static bool may_set(void *self, const char *variable) {
@@ -117,45 +83,6 @@ static void tell_ready(void *self) {
     up->ready = true;
     (void)malloc_trim(0); /* what reading the policy and building took isn't needed any more */
     tell(up, &none);
-}
-
-/* What has come since the bill before. One that can't be written is made up by the next. */
-static void write_bill(void *self, uint64_t memory_byte_ms, uint64_t execs) {
-    struct up *up = self;
-    struct pin_error err = {0};
-    struct pin_cgroup_usage usage = {0};
-    struct pin_bill *bill = &up->bill, *before = &up->billed;
-    if (up->sandbox.cgroup != NULL)
-        (void)pin_cgroup_usage_read(up->sandbox.cgroup, &usage, &err); /* 0: nothing new is counted */
-    const struct pin_egress_usage *egress = &up->egress.usage;
-    struct pin_bill now = {.cpu_ns = usage.cpu_ns > before->cpu_ns ? usage.cpu_ns : before->cpu_ns,
-                           .memory_byte_ms = memory_byte_ms,
-                           .wall_ms = (pin_now_ns() - up->up_ns) / PIN_NS_PER_MS,
-                           .egress_out = egress->bytes_out,
-                           .egress_in = egress->bytes_in,
-                           .runs = execs};
-    bill->cpu_ns = now.cpu_ns - before->cpu_ns;
-    bill->memory_byte_ms = now.memory_byte_ms - before->memory_byte_ms;
-    bill->wall_ms = now.wall_ms - before->wall_ms;
-    bill->egress_out = now.egress_out - before->egress_out;
-    bill->egress_in = now.egress_in - before->egress_in;
-    bill->runs = now.runs - before->runs;
-    pin_error_clear(&err);
-    if (pin_bill_write(bill, &err))
-        *before = now;
-}
-
-static bool begin_bill(struct up *up, struct pin_kept_given *given, struct pin_error *err) {
-    if (up->front.bundle->ext.label_count == 0)
-        return true;
-    if (!pin_bill_begin(&up->bill, err))
-        return false;
-    up->bill.kind = "kept";
-    up->bill.sandbox = up->name;
-    up->bill.labels = json_object_get(given->facts, "labels");
-    up->up_ns = pin_now_ns();
-    given->used = write_bill;
-    return true;
 }
 
 static bool finish_workspace(struct up *up, struct pin_error *err) {
@@ -198,71 +125,6 @@ static bool destroy(void *self, struct pin_error *err) {
 static json_t *serve_egress(void *self, const struct pin_kept_request *request, struct pin_error *err) {
     struct up *up = self;
     return pin_live_egress_serve(&up->live, up->front.ceiling, &up->egress, request, err);
-}
-
-static bool wants_egress(void *self, const struct pin_egress_event *event) {
-    const struct up *up = self;
-    (void)event;
-    return up->audit.egress;
-}
-
-/* Bytes that leave without a record are worse than a sandbox that ends early. */
-static void see_egress(void *self, const json_t *event) {
-    struct up *up = self;
-    if (!pin_run_audit_egress(&up->audit, event))
-        (void)syscall(SYS_pidfd_send_signal, up->sandbox.pidfd, SIGKILL, NULL, 0);
-}
-
-static bool start_egress(struct up *up, struct pin_egress_ops *ops, struct pin_error *err) {
-    up->egress_seen = (struct pin_set_up_egress){&up->egress, up, wants_egress, see_egress};
-    return pin_set_up_egress_start(&up->egress_seen, &up->front, &up->sandbox, ops, err);
-}
-
-static bool audit_begin(void *self, uint32_t exec, const struct pin_kept_recorded *what,
-                        struct pin_error *err) {
-    struct up *up = self;
-    return pin_run_audit_exec(&up->audit, exec, what->args, what->arg_count, what->mask, err) &&
-           pin_run_audit_secrets(&up->audit, what->secrets, err);
-}
-
-static bool audit_refuse(void *self, const struct pin_kept_recorded *what, const struct pin_error *refusal,
-                         struct pin_error *err) {
-    struct up *up = self;
-    return pin_run_audit_exec_refusal(&up->audit, what->args, what->arg_count, what->mask, refusal, err);
-}
-
-static bool audit_end(void *self, uint32_t exec, const struct pin_result *result, struct pin_error *err) {
-    struct up *up = self;
-    return pin_run_audit_exec_end(&up->audit, exec, result, err);
-}
-
-static bool lists_secret(const struct pin_policy *policy, const char *name) {
-    for (size_t i = 0; i < policy->secrets.count; i++)
-        if (strcmp(policy->secrets.items[i].text, name) == 0)
-            return true;
-    return false;
-}
-
-static bool may_hand(void *self, const char *secret, struct pin_error *err) {
-    struct up *up = self;
-    struct pin_secret_spec spec;
-    struct pin_findings found = {0};
-    if (!pin_secret_spec_parse(secret, &spec, err))
-        return false;
-    if (spec.form == PIN_SECRET_FILE) {
-        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "a file would be seen by every command of the sandbox");
-        return pin_hint(err, "hand it over when the sandbox is made: 'up --secret %.40s'", secret);
-    }
-    if (!lists_secret(up->front.ceiling, spec.name)) {
-        (void)pin_fail(err, PIN_ERROR_REFUSED, "the policy grants no secret '%.60s'", spec.name);
-        (void)pin_point(err, "/secrets");
-        return pin_hint(err, "add the name to the policy's \"secrets\"");
-    }
-    pin_request_check_secrets(up->front.ceiling, &secret, 1, &found);
-    if (!pin_found_any(&found))
-        return true;
-    *err = found.list[0];
-    return false;
 }
 
 static json_t *describe(struct up *up) {
@@ -374,12 +236,11 @@ static bool serve(struct up *up, const struct up_options *values, const char **w
         .self = up,
         .serve_egress = serve_egress,
         .may_set = may_set,
-        .may_hand = may_hand,
+        .may_hand = pin_up_may_hand,
         .ready = tell_ready,
         .destroy = destroy,
     };
-    if (pin_run_audit_is_on(&up->audit))
-        given.audit = (struct pin_kept_audit){up, audit_begin, audit_refuse, audit_end};
+    pin_up_give_audit(up, &given.audit);
     pin_set_up_limits(&bundle->ext, &given.limits);
     bool ok = given.facts != NULL || pin_fail(err, PIN_ERROR_INVALID, "a label or a path isn't UTF-8");
     if (ok && up->sandbox.cgroup != NULL)
@@ -387,7 +248,7 @@ static bool serve(struct up *up, const struct up_options *values, const char **w
     if (ok && up->sandbox.cgroup != NULL) /* to be paused on v1 it has to be in the freezer too */
         ok = pin_cgroup_join(up->sandbox.cgroup, &up->front.cgroups, PIN_CGROUP_FREEZER, up->sandbox.init,
                              err);
-    ok = ok && begin_bill(up, &given, err) && start_egress(up, &given.egress, err);
+    ok = ok && pin_up_begin_bill(up, &given, err) && pin_up_start_egress(up, &given.egress, err);
     if (ok) {
         ok = pin_kept_serve(&given, why, err);
     } else {
@@ -415,34 +276,6 @@ static bool leave_caller(struct pin_error *err) {
     return true;
 }
 
-static bool fingerprint(struct up *up, struct pin_error *err) {
-    uint8_t digest[PIN_SHA256_SIZE];
-    if (up->settings != NULL && up->settings->fingerprint != NULL) {
-        (void)snprintf(up->fingerprint, sizeof(up->fingerprint), "%s", up->settings->fingerprint);
-        return true;
-    }
-    if (!pin_bundle_fingerprint(up->front.bundle, digest, err))
-        return false;
-    pin_run_secrets_fingerprint(&up->secrets, digest);
-    (void)pin_digest_print(up->fingerprint, digest);
-    return true;
-}
-
-/* Its secrets and its first record, before anything is built. A secret that isn't there is recorded too. */
-static bool open_books(struct up *up, const struct up_options *values, struct pin_error *err) {
-    struct pin_error missing_secret = {0};
-    bool have_secrets = pin_run_secrets_find(&up->secrets, &up->front, &missing_secret);
-    up->receipt.file = up->receipt_file;
-    up->audit.stays = true;
-    if (!fingerprint(up, err) || !pin_run_receipt_prepare(&up->receipt, err) ||
-        !pin_run_audit_start(&up->audit, up->front.bundle, up->name, up->fingerprint, up->secrets.mask,
-                             values->audit_sync, err))
-        return false;
-    if (!have_secrets)
-        *err = missing_secret;
-    return have_secrets;
-}
-
 /* The list may become another one below the ceiling, with kinds of rules that the first one lacks. */
 static void prepare_egress(struct up *up) {
     if (up->front.plan->egress)
@@ -463,16 +296,6 @@ static bool build(struct up *up, struct pin_error *err) {
     return ok;
 }
 
-static void close_books(struct up *up, const char *why, const struct pin_error *error) {
-    struct pin_error err = {0};
-    const struct pin_usage usage = {.cpu_ns = up->usage.cpu_ns,
-                                    .memory_peak_bytes = up->usage.memory_peak_bytes,
-                                    .pids_peak = up->usage.pids_peak};
-    (void)pin_run_audit_kept_end(&up->audit, why, &usage, error, &err); /* nobody is left to be told */
-    pin_run_audit_close(&up->audit);
-    pin_run_receipt_free(&up->receipt);
-}
-
 static void forget_home(struct up *up) {
     struct pin_error err = {0};
     pin_home_close(&up->home);
@@ -484,11 +307,11 @@ static void supervise(struct up *up, const struct up_options *values) {
     struct pin_error err = {0};
     const char *why = "failed";
     bool ours = pin_home_make(up->front.state_dir, up->name, &up->home, &err);
-    bool built = ours && keep_policy(up, &err) && open_books(up, values, &err) &&
+    bool built = ours && keep_policy(up, &err) && pin_up_open_books(up, values->audit_sync, &err) &&
                  pin_lease_take(up->front.state_dir, &up->front.cgroups, &up->slot, &err) &&
                  leave_caller(&err) && build(up, &err);
     bool ok = built && serve(up, values, &why, &err);
-    close_books(up, why, &err);
+    pin_up_close_books(up, why, &err);
     if (!ok && !up->ready) {
         if (ours)
             forget_home(up);
