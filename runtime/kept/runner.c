@@ -416,6 +416,8 @@ static bool open_scratch(struct runner *runner, struct pin_error *err) {
 
 static bool open_socket(struct runner *runner, struct pin_link_command *command, struct pin_error *err) {
     int ends[2];
+    if (!open_leaf(runner, err)) /* of the first call: without one, no call is known to have ended */
+        return false;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return pin_fail_errno(err, "make a socket for the runner");
     runner->socket = ends[0];

@@ -268,6 +268,16 @@ def test_the_lines_of_a_server(warm):
     assert warm.value("def f(): return 'x' * 3000000") == "x" * 3000000
 
 
+def test_where_there_is_no_cgroup_calls_are_cold(pinfold):
+    request = {"language": "python", "name": "f", "source": "def f(): return 1", "reuse": "fingerprint"}
+    options = ["--policy", pinfold.policy()]
+    done = pinfold.call([str(pinfold.program), "tool", "prepare", *options], input=json.dumps(request).encode())
+    assert done.returncode == (125 if pinfold.rootless and not pinfold.groups() else 0), done.stdout
+    done = pinfold.call([str(pinfold.program), "tool", "call", *options], input=json.dumps(request).encode())
+    assert json.loads(done.stdout)["func_return"] == 1
+    clear(pinfold)
+
+
 def test_the_pool_has_bounds(as_root):
     as_root.call([str(as_root.program), "pool", "set", "--most", "2", "--ahead", "1"])
     for a in "123":

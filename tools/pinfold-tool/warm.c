@@ -21,6 +21,8 @@
 #include "tools/pinfold-tool/runners.h"
 #include "tools/pinfold-tool/shield.h"
 
+#define WAIT_NS (30 * PIN_NS_PER_S)
+#define WAIT_STEP_NS (2 * PIN_NS_PER_MS)
 #define PLACES_MAX 64 /* sandboxes of one prefix */
 #define NAME_MAX_TEXT 48
 #define PREFIX_DIGITS 16 /* of the fingerprint, in a name */
@@ -241,10 +243,13 @@ bool pin_warm_wants_more(const struct pin_warm *warm, enum pin_warm_end end) {
     return end == PIN_WARM_NONE || (end == PIN_WARM_ANSWERED && !shares(warm));
 }
 
-/* Those that are idle or about to be; `*free_place` is the first number without one. */
-static unsigned count_ready(const struct pin_warm *warm, unsigned *free_place) {
-    unsigned ready = 0;
-    *free_place = PLACES_MAX;
+struct census {
+    unsigned idle, starting;
+    unsigned free_place; /* the first number without one */
+};
+
+static struct census count(const struct pin_warm *warm) {
+    struct census census = {.free_place = PLACES_MAX};
     for (unsigned i = 0, missing = 0; i < PLACES_MAX && missing < 2; i++) {
         PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
         struct pin_error err = {0};
@@ -252,31 +257,51 @@ static unsigned count_ready(const struct pin_warm *warm, unsigned *free_place) {
         name_place(warm, i, name);
         enum place place = look(warm, name, &client);
         missing += place == PLACE_FREE;
-        if (place == PLACE_FREE && *free_place == PLACES_MAX)
-            *free_place = i;
+        if (place == PLACE_FREE && census.free_place == PLACES_MAX)
+            census.free_place = i;
         json_t *stats =
             place == PLACE_OPEN ? pin_client_call(&client, pin_client_request("stats"), &err) : NULL;
-        ready += place == PLACE_STARTING ||
-                 (stats != NULL && json_integer_value(json_object_get(stats, "running")) == 0);
+        census.starting += place == PLACE_STARTING;
+        census.idle += stats != NULL && json_integer_value(json_object_get(stats, "running")) == 0;
         json_decref(stats);
     }
-    return ready;
+    return census;
 }
 
-bool pin_warm_top_up(struct pin_warm *warm, struct pin_error *err) {
-    uint64_t wanted = shares(warm) ? 1 : warm->settings.ahead;
-    for (;;) {
-        char name[NAME_MAX_TEXT];
-        unsigned place;
-        if (!pin_pool_load(warm->state_dir, &warm->settings, err)) /* it may have changed meanwhile */
+/* Starts one that is missing; *enough: there is nothing left to start. */
+static bool start_missing(struct pin_warm *warm, bool *enough, struct census *census, struct pin_error *err) {
+    char name[NAME_MAX_TEXT];
+    if (!pin_pool_load(warm->state_dir, &warm->settings, err)) /* it may have changed meanwhile */
+        return false;
+    *census = count(warm);
+    *enough = census->idle + census->starting >= (shares(warm) ? 1 : warm->settings.ahead) ||
+              census->free_place == PLACES_MAX;
+    if (*enough)
+        return true;
+    if (!pin_pool_make_room(warm->state_dir, &warm->settings, warm->prefix))
+        return pin_fail(err, PIN_ERROR_EXHAUSTED, "the pool's bounds are reached");
+    name_place(warm, census->free_place, name);
+    if (start(warm, name, err))
+        return true;
+    if (err->kind != PIN_ERROR_EXISTS)
+        return false;
+    pin_error_clear(err); /* somebody else was faster */
+    return true;
+}
+
+bool pin_warm_top_up(struct pin_warm *warm, bool wait, struct pin_error *err) {
+    struct census census = {0};
+    for (uint64_t waited_ns = 0;;) {
+        bool enough = false;
+        if (!start_missing(warm, &enough, &census, err))
             return false;
-        if (count_ready(warm, &place) >= wanted || place == PLACES_MAX)
+        if (enough && (!wait || census.starting == 0))
             return true;
-        if (!pin_pool_make_room(warm->state_dir, &warm->settings, warm->prefix))
-            return pin_fail(err, PIN_ERROR_EXHAUSTED, "the pool's bounds are reached");
-        name_place(warm, place, name);
-        if (!start(warm, name, err) && err->kind != PIN_ERROR_EXISTS)
-            return false;
+        if (!enough)
+            continue;
+        if ((waited_ns += WAIT_STEP_NS) > WAIT_NS)
+            return pin_fail(err, PIN_ERROR_BUSY, "a sandbox that is being started doesn't get ready");
+        (void)usleep(WAIT_STEP_NS / 1000);
     }
 }
 
@@ -294,7 +319,7 @@ void pin_warm_top_up_behind(struct pin_warm *warm) {
     (void)setsid();
     if (null >= 0 && fork() == 0) {
         struct pin_error err = {0};
-        (void)pin_warm_top_up(warm, &err); /* the next call runs cold, and tries again */
+        (void)pin_warm_top_up(warm, false, &err); /* the next call runs cold, and tries again */
     }
     _exit(0);
 }
