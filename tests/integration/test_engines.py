@@ -4,6 +4,7 @@ Each engine gets a store, a state and a socket of its own. What isn't installed 
 """
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import tarfile
@@ -139,6 +140,58 @@ def test_podman_s_pod_shares_namespaces(podman):
         assert spaces[0] == spaces[1] != os.readlink("/proc/self/ns/uts")
     finally:
         assert podman("pod", "rm", "-f", "-t", "0", "pod").returncode == 0
+
+
+# podman as an ordinary user
+
+@pytest.fixture(scope="module")
+def rootless(programs, image, tmp_path_factory):
+    """A user of the test's own, with subordinate ids."""
+    needs("podman", "conmon", "newuidmap", "useradd", "runuser")
+    home, user = tmp_path_factory.mktemp("rootless"), f"pinfold{os.getpid()}"
+    os.chmod(image.parent, 0o755)
+    for path in [home, *home.parents]:
+        if path == pathlib.Path("/tmp"):
+            break
+        os.chmod(path, 0o755)
+    made = call(["useradd", "-m", "-d", home / "home", "--add-subids-for-system", user])
+    if made.returncode != 0:
+        pytest.skip(f"no user can be made here: {made.stderr.strip()}")
+    (home / "run").mkdir(mode=0o700)
+    shutil.chown(home / "run", user)
+
+    def run(*words):
+        argv = ["podman", "--runtime", programs / "pinfold-oci", "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs",
+                "--events-backend", "file", "--root", home / "home/s", "--runroot", home / "run/r", "--tmpdir", home / "run/t"]
+        return call(["runuser", "-u", user, "--", "env", f"HOME={home}/home", f"XDG_RUNTIME_DIR={home}/run", *argv, *words],
+                    cwd=home)
+    try:
+        done = run("import", image, "localhost/bb")
+        if done.returncode != 0:
+            pytest.skip(f"podman can't import an image as a user here: {done.stderr.strip()[-200:]}")
+        yield run
+        run("rm", "--all", "--force", "--time", "0")
+    finally:
+        call(["pkill", "-KILL", "-U", user])  # the pause process of its user namespace
+        call(["userdel", user])
+
+
+AS_USER = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=100:100"]
+
+
+@pytest.mark.parametrize("command, words, code", [
+    (["echo", "hi"], "hi", 0), (["id"], "uid=0(root)", 0), (["sh", "-c", "exit 7"], "", 7), (["nosuch"], "", 127),
+    (["/etc/passwd"], "", 126), (["grep", "Seccomp:", "/proc/self/status"], "2", 0)])
+def test_podman_runs_as_an_ordinary_user(rootless, command, words, code):
+    done = rootless("run", "--rm", *AS_USER, "localhost/bb", *command)
+    assert done.returncode == code and words in done.stdout, done.stderr
+
+
+def test_podman_s_life_of_a_user_s_container(rootless):
+    assert rootless("run", "-d", "--name", "life", *AS_USER, "localhost/bb", "sleep", "100").returncode == 0
+    assert rootless("exec", "life", "echo", "in").stdout == "in\n"
+    assert rootless("stop", "-t", "1", "life").returncode == 0
+    assert rootless("rm", "-f", "life").returncode == 0
 
 
 # under the operator's policy

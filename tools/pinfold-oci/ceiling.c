@@ -87,22 +87,12 @@ static void resolve_hooks(struct pin_bundle *bundle) {
         }
 }
 
-static bool is_on_host(void) {
-    unsigned inside, outside, count;
-    FILE *map = fopen("/proc/self/uid_map", "re");
-    bool whole = map != NULL && fscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
-                 outside == 0 && count == UINT32_MAX;
-    if (map != NULL)
-        (void)fclose(map);
-    return whole || map == NULL;
-}
-
 bool pin_oci_ceiling_admit(struct pin_bundle *bundle, const struct pin_policy *policy,
                            struct pin_findings *found) {
     char broker[PATH_MAX];
     struct pin_error unfound = {0};
     const struct pin_engine_caller caller = {
-        .on_host = is_on_host(), .has_broker = pin_libexec_find("pinfold-broker", broker, &unfound)};
+        .on_host = pin_oci_is_on_host(), .has_broker = pin_libexec_find("pinfold-broker", broker, &unfound)};
     resolve_hooks(bundle);
     return pin_bundle_admit_engine(bundle, policy, &caller, found);
 }

@@ -18,11 +18,22 @@
 #include "runtime/build/hooks.h"
 #include "runtime/bundle/bundle_read.h"
 
+bool pin_oci_is_on_host(void) {
+    unsigned inside, outside, count;
+    FILE *map = fopen("/proc/self/uid_map", "re");
+    bool whole = map != NULL && fscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
+                 outside == 0 && count == UINT32_MAX;
+    if (map != NULL)
+        (void)fclose(map);
+    return whole || map == NULL;
+}
+
 static const char *root_of(const struct pin_oci_options *options, char path[PATH_MAX]) {
     const char *runtime_dir = secure_getenv("XDG_RUNTIME_DIR");
     if (options->root != NULL)
         return options->root;
-    if (geteuid() == 0 || runtime_dir == NULL || runtime_dir[0] != '/')
+    /* root of an engine's user namespace is an ordinary user, too */
+    if ((geteuid() == 0 && pin_oci_is_on_host()) || runtime_dir == NULL || runtime_dir[0] != '/')
         return "/run/pinfold-oci";
     (void)snprintf(path, PATH_MAX, "%s/pinfold-oci", runtime_dir);
     return path;

@@ -22,6 +22,9 @@ bool pin_oci_open_host(const struct pin_oci_options *options, struct pin_oci_hos
                        struct pin_error *err);
 void pin_oci_close_host(struct pin_oci_host *host);
 
+/* Whether our ids are the host's: we are in no user namespace of an engine's. */
+bool pin_oci_is_on_host(void);
+
 /* The two above and pin_container_open(), for verbs about one container. */
 bool pin_oci_open_container(const struct pin_oci_options *options, const char *id, bool lock,
                             struct pin_oci_host *host, struct pin_container *container,

@@ -70,6 +70,19 @@ static bool run_hooks_outside(void *self, pid_t pid, struct pin_error *err) {
     return share_state(creation, PIN_STATUS_CREATED, err);
 }
 
+static bool asks_for_limits(const struct pin_bundle_resources *asked) {
+    return asked->has_memory || asked->has_swap || asked->has_reservation ||
+           (asked->has_pids && asked->pids > 0) || asked->has_cpu_shares || asked->has_cpu_quota ||
+           asked->has_blkio_weight || asked->cpuset_cpus != NULL || asked->cpuset_mems != NULL ||
+           asked->unified_count > 0 || asked->hugepage_count > 0;
+}
+
+/* An ordinary user's engine names no group where it has none to give. */
+static bool does_without_group(const struct creation *creation) {
+    return (geteuid() != 0 || !pin_oci_is_on_host()) && creation->bundle->cgroups_path == NULL &&
+           !asks_for_limits(&creation->bundle->resources);
+}
+
 /* "slice:prefix:name" is systemd's; else a path below the hierarchies. */
 static const char *choose_cgroup(struct creation *creation, struct pin_error *err) {
     const struct pin_bundle *bundle = creation->bundle;
@@ -84,6 +97,8 @@ static const char *choose_cgroup(struct creation *creation, struct pin_error *er
                                   err)
                    ? creation->scope.path
                    : NULL;
+    if (does_without_group(creation))
+        return NULL;
     if (asked == NULL || asked[strspn(asked, "/")] == '\0')
         return pin_arena_printf(&creation->container.arena, "pinfold-oci/%s", creation->container.id);
     return asked + strspn(asked, "/");
