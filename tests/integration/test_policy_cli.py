@@ -7,9 +7,11 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import time
 import xml.etree.ElementTree
+import zlib
 
 import pytest
 
@@ -206,6 +208,31 @@ def test_the_page_is_drawn_in_a_browser(web, tmp_path):
                            capture_output=True, text=True, timeout=120)
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 20000, drawn.stderr
     assert "Refused to" not in drawn.stderr  # the page obeys its own content policy
+
+
+def first_pixel(picture):
+    """Red, green, blue of the upper left corner: the first scan line of a PNG of 8 bits."""
+    data, at, packed = picture.read_bytes(), 8, b""
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        packed += data[at + 8:at + 8 + size] if kind == b"IDAT" else b""
+        at += 12 + size
+    return zlib.decompress(packed)[1:4]
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium isn't installed")
+def test_the_page_follows_the_readers_light_or_dark_setting(web, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text(policy("explain", "--html", web).stdout)
+    corners = {}
+    for name, setting in (("dark", 0), ("light", 1)):
+        picture = tmp_path / f"{name}.png"
+        drawn = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/{name}",
+                                f"--blink-settings=preferredColorScheme={setting}", f"--screenshot={picture}",
+                                "--window-size=400,300", f"file://{page}"], capture_output=True, text=True, timeout=120)
+        assert picture.exists(), drawn.stderr
+        corners[name] = sum(first_pixel(picture))
+    assert corners["dark"] < 150 < 600 < corners["light"], corners
 
 
 # --- diff ---
