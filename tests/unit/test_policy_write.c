@@ -1,6 +1,10 @@
 #include "policy/policy_write.h"
 #include "policy_fixture.h"
 
+#include <jansson.h>
+
+#include "policy/policy_snapshot.h"
+
 static void equal_in_meaning_is_equal_in_digest(const char *a, const char *b, bool equal) {
     struct pin_policy *left = body(a), *right = body(b);
     if ((memcmp(left->digest, right->digest, PIN_SHA256_SIZE) == 0) != equal)
@@ -162,6 +166,41 @@ static void each_grant_has_the_place_that_gave_it(void **state) {
     pin_policy_free(policy);
 }
 
+static void gather(void *context, const char *pointer, const char *value, const struct pin_place *place) {
+    char text[PIN_PLACE_TEXT];
+    pin_buffer_printf(context, "%s %s %s\n", pointer, value, pin_place_print(text, place));
+}
+
+static void a_snapshot_keeps_the_policy_and_every_place(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "\"extends\": [\"build\"]",
+        "\"extends\": [\"oci\"], \"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [443]}], "
+        "\"deny\": "
+        "[{\"cidr\": \"10.0.0.0/8\"}]}, \"secrets\": [\"A\"], \"audit\": {\"require_labels_for\": "
+        "{\"secrets\": "
+        "[\"t\"]}}",
+        "\"syscalls\": {\"deny\": [\"ptrace\", {\"name\": \"socket\", \"args\": [{\"index\": 0, \"op\": "
+        "\"eq\", "
+        "\"value\": 1}]}]}, \"environment\": {\"set\": {\"A\": \"b:1:2\"}}",
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        static struct pin_findings found;
+        struct pin_policy *policy = body(texts[i]);
+        json_t *snapshot = pin_policy_snapshot(policy);
+        struct pin_policy *back = pin_policy_from_snapshot(snapshot, "snapshot", &found);
+        PIN_BUFFER struct pin_buffer before = {0}, after = {0};
+        assert_non_null(back);
+        assert_memory_equal(policy->digest, back->digest, PIN_SHA256_SIZE);
+        pin_policy_each_grant(policy, gather, &before);
+        pin_policy_each_grant(back, gather, &after);
+        assert_string_equal(before.data, after.data);
+        json_decref(snapshot);
+        pin_policy_free(back);
+        pin_policy_free(policy);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_spelling_and_repetition_are_no_difference),
@@ -169,6 +208,7 @@ int main(void) {
         cmocka_unit_test(what_is_written_reads_back_as_the_same_policy),
         cmocka_unit_test(strings_are_escaped),
         cmocka_unit_test(each_grant_has_the_place_that_gave_it),
+        cmocka_unit_test(a_snapshot_keeps_the_policy_and_every_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
