@@ -124,21 +124,6 @@ static const char *const access_words[] = {
 };
 _Static_assert(PIN_COUNT(access_words) == PIN_ACCESS_COUNT, "every access has its words");
 
-/* What a sandbox writes into the host's own directory is held to no size: who asks for one gets a refusal,
- * not a promise. What the built-in profiles say is for their copy-on-write workspaces. */
-static void refuse_size_of_writes(const struct pin_policy *ceiling, struct pin_findings *found) {
-    const char *file = ceiling->places[PIN_FIELD_WORKSPACE_SIZE].file;
-    bool stated = file != NULL && strncmp(file, "built-in:", 9) != 0 && strcmp(file, "default") != 0;
-    if (!stated || ceiling->filesystem.workspace_size_bytes == PIN_UNLIMITED)
-        return;
-    struct pin_error *err = refuse(found, ceiling, PIN_FIELD_WORKSPACE_SIZE);
-    if (err == NULL)
-        return;
-    (void)snprintf(err->message, sizeof(err->message),
-                   "a read-write workspace can't be held to a size: it is the host's own directory");
-    (void)pin_hint(err, "write --workspace DIR:cow, or set the size to \"unlimited\"");
-}
-
 static void narrow_workspace(struct pin_policy *asked, const struct pin_policy *ceiling,
                              const struct pin_request *request, struct pin_findings *found) {
     enum pin_access most = ceiling->filesystem.workspace, access = request->workspace.access;
@@ -165,8 +150,6 @@ static void narrow_workspace(struct pin_policy *asked, const struct pin_policy *
         return;
     }
     asked->filesystem.workspace = access == PIN_ACCESS_NONE ? most : access;
-    if (asked->filesystem.workspace == PIN_ACCESS_WRITE)
-        refuse_size_of_writes(ceiling, found);
     if (request->workspace.on_exit != PIN_ON_EXIT_DISCARD && asked->filesystem.workspace != PIN_ACCESS_COW)
         (void)pin_find(found, PIN_ERROR_USAGE, "--on-exit", "write --workspace DIR:cow",
                        "--on-exit is for a copy-on-write workspace");

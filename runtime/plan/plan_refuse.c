@@ -75,12 +75,6 @@ static bool has_propagation(const struct pin_bundle *bundle) {
     return asked != NULL && strcmp(asked, "private") != 0 && strcmp(asked, "rprivate") != 0;
 }
 
-/* Only what is written over it can be held to a size. */
-static bool has_sized_directory(const struct pin_bundle *bundle) {
-    return bundle->ext.workspace.source != NULL && bundle->ext.workspace.access == PIN_ACCESS_WRITE &&
-           bundle->ext.workspace.size_bytes != 0 && bundle->ext.workspace.size_bytes != PIN_UNLIMITED;
-}
-
 struct refusal {
     bool (*asked)(const struct pin_bundle *bundle);
     const char *pointer, *what;
@@ -101,7 +95,6 @@ static const struct refusal refusals[] = {
     {has_personality,     "/linux/personality",       "a personality"                       },
     {has_time_offsets,    "/linux/timeOffsets",       "clock offsets"                       },
     {has_listener,        "/linux/seccomp",           "a seccomp listener"                  },
-    {has_sized_directory, "/pinfold/workspace/size",  "a size for a read-write workspace"   },
     {has_propagation,     "/linux/rootfsPropagation", "mount propagation"                   },
 };
 
