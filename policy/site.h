@@ -3,8 +3,9 @@
  * The site's file is a policy file that starts from a policy which grants all there is: what it doesn't name
  * it doesn't limit. In it "unlimited" may stand for every limit and "*" or "/" for all hosts, secrets, calls,
  * variables or paths. It extends nothing. Its lists of refusals and demands (network.deny, syscalls.deny,
- * environment.refuse, audit.record, audit.require_labels, audit.require_labels_for) are the floor: they are added to each policy. All
- * else is the ceiling: a policy above it is refused. Rules: docs/policy.md "The site's file".
+ * environment.refuse, audit.record, audit.require_labels, audit.require_labels_for) are the floor: they are
+ * added to each policy. All else is the ceiling: a policy above it is refused. Rules: docs/policy.md "The
+ * site's file".
  */
 #pragma once
 

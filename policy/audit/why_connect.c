@@ -28,7 +28,7 @@ static struct ask make_ask(const struct pin_why_context *context) {
         .context = context,
         .rules = {policy->network.egress, policy->network.deny, policy->network.egress_count,
                   policy->network.deny_count, NULL},
-        .to = {.host = target->host,                      .port = target->ports[0].first,                       .protocol = target->protocol},
+        .to = {.host = target->host,                  .port = target->ports[0].first,                                      .protocol = target->protocol                                              },
         .resolved = context->question->has_address,
     };
     memcpy(ask.to.address, ask.resolved ? context->question->address : target->address, PIN_ADDRESS_SIZE);

@@ -2,8 +2,9 @@
  *
  *   lock          held by the supervisor (F_OFD_SETLK) for as long as it lives: neither a pid nor a clock is
  * trusted control       its socket; gone, or refusing, when it is dead sandbox.json  what it is; written
- * once, whole policy.json   what it was made with: policy/policy_snapshot.h end.json      how it ended, when its supervisor could still say so log.0, log.1  see log.h A
- * directory whose lock is free is of a sandbox that has ended: its log can be read until it is removed.
+ * once, whole policy.json   what it was made with: policy/policy_snapshot.h end.json      how it ended, when
+ * its supervisor could still say so log.0, log.1  see log.h A directory whose lock is free is of a sandbox
+ * that has ended: its log can be read until it is removed.
  */
 #pragma once
 

@@ -12,8 +12,8 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include "images/store/layer_unpack.h"
 #include "images/remove.h"
+#include "images/store/layer_unpack.h"
 
 /* A tar of `count` files with `size` bytes each, compressed or not. */
 static int make_tar(int count, size_t size, bool compressed) {

@@ -28,11 +28,12 @@ static void an_exec_is_read_whole(void **state) {
 }
 
 static void a_call_has_a_key_and_no_command(void **state) {
+    static const char too_long[] = "{\"pinfold\":1,\"verb\":\"call\",\"key\":"
+                                   "\"01234567890123456789012345678901234567890123456789012345678901234\"}";
     static const char *const refused[] = {
         "{\"pinfold\":1,\"verb\":\"call\"}",
         "{\"pinfold\":1,\"verb\":\"call\",\"key\":\"k\",\"args\":[\"sh\"]}",
-        "{\"pinfold\":1,\"verb\":\"call\",\"key\":"
-        "\"01234567890123456789012345678901234567890123456789012345678901234\"}",
+        too_long,
         "{\"pinfold\":1,\"verb\":\"exec\",\"args\":[\"sh\"],\"key\":\"k\"}",
     };
     struct pin_kept_request request;
