@@ -91,7 +91,8 @@ static int open_idmap(const struct pin_plan *plan, const struct pin_op *op,
     return pin_idmap_namespace(&uids, &gids, err);
 }
 
-/* An engine's options: those of the mount itself, then those that count for what is below it, too. */
+/* An engine's options: those that count for what is below as well, then those of the mount itself, whose last
+ * word may differ ("rrw", then "ro"). */
 static bool set_engine_attributes(const struct pin_op *op, int tree) {
     const uint64_t times = MOUNT_ATTR_NOATIME | MOUNT_ATTR_STRICTATIME;
     struct mount_attr own = {.attr_set = op->attributes, .attr_clr = op->cleared & ~times};
@@ -103,9 +104,9 @@ static bool set_engine_attributes(const struct pin_op *op, int tree) {
         own.attr_clr |= MOUNT_ATTR__ATIME;
     if (op->propagation != 0)
         spread.propagation = op->propagation & ~(unsigned)MS_REC;
-    return mount_setattr(tree, "", AT_EMPTY_PATH, &own, sizeof(own)) == 0 &&
-           ((below.attr_set | below.attr_clr) == 0 ||
+    return ((below.attr_set | below.attr_clr) == 0 ||
             mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &below, sizeof(below)) == 0) &&
+           mount_setattr(tree, "", AT_EMPTY_PATH, &own, sizeof(own)) == 0 &&
            mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &spread, sizeof(spread)) == 0;
 }
 

@@ -241,13 +241,12 @@ static void check_propagation(const struct pin_bundle *bundle, bool inwards, str
 }
 
 static void check_notify(const struct pin_bundle *bundle, struct pin_findings *found) {
-    for (size_t i = 0; i < bundle->seccomp.rule_count; i++) {
-        if (bundle->seccomp.rules[i].action != PIN_FILTER_NOTIFY)
-            continue;
-        UNSUPPORTED(found, "/linux/seccomp", "leave out SCMP_ACT_NOTIFY",
+    bool asked = bundle->seccomp.default_action == PIN_FILTER_NOTIFY || is_set(bundle->seccomp.listener_path);
+    for (size_t i = 0; i < bundle->seccomp.rule_count; i++)
+        asked = asked || bundle->seccomp.rules[i].action == PIN_FILTER_NOTIFY;
+    if (asked)
+        UNSUPPORTED(found, "/linux/seccomp", "leave out listenerPath and SCMP_ACT_NOTIFY",
                     "system calls are not handed to another process here");
-        break;
-    }
 }
 
 static void check_kernel(const struct pin_bundle *bundle, struct pin_findings *found) {

@@ -18,6 +18,9 @@
 #define SYSTEM_IDS 65536u    /* below it are the host's own users; ranges for containers begin above */
 #define LEAST_OOM_SCORE -998 /* Kubernetes gives it; what is below is never chosen at all */
 
+#define SHORT_PATH "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
+#define USUAL_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 struct law {
     struct pin_bundle *bundle;
     const struct pin_policy *ceiling;
@@ -103,6 +106,15 @@ static void state_root(struct law *law) {
                "the root '%.120s' is not inside the bundle", path);
 }
 
+/* A variable such as LD_PRELOAD or PYTHONPATH makes another program of a hook, run on the host by our caller.
+ */
+static void check_hook_environment(struct law *law, const struct pin_bundle_hook *hook) {
+    for (size_t i = 0; i < hook->env_count; i++)
+        if (strcmp(hook->env[i], USUAL_PATH) != 0 && strcmp(hook->env[i], SHORT_PATH) != 0)
+            REFUSE(law, "/hooks", "leave the variable out; " USUAL_PATH " may stand",
+                   "'%.64s' would change what the hook '%.80s' does", hook->env[i], hook->path);
+}
+
 static void state_hooks(struct law *law) {
     const struct pin_bundle *bundle = law->bundle;
     law->asked->engine.hooks = (struct pin_strings){0};
@@ -113,6 +125,7 @@ static void state_hooks(struct law *law) {
             if (stage == PIN_HOOK_START_CONTAINER) /* a file of the container, with the powers of its maker */
                 REFUSE(law, "/hooks/startContainer", "leave it out",
                        "wants '%.80s' run before the container is confined", hook->path);
+            check_hook_environment(law, hook);
             add_string(
                 law, &law->asked->engine.hooks,
                 pin_arena_printf(&law->asked->arena, name[0] != '\0' ? "%s %s" : "%s", hook->path, name));
@@ -165,6 +178,10 @@ static void check_process(const struct law *law) {
     if (bundle->process.has_oom_score_adj && bundle->process.oom_score_adj < LEAST_OOM_SCORE)
         REFUSE(law, "/process/oomScoreAdj", "write -998 or more",
                "asks that all other processes are killed in its place");
+    for (size_t i = 0; i < bundle->process.group_count; i++)
+        if (law->ceiling->identity.group != 0 && bundle->process.groups[i] != law->ceiling->identity.group)
+            REFUSE(law, "/process/user/additionalGids", "leave it out",
+                   "the policy doesn't grant the group %u", bundle->process.groups[i]);
     for (size_t i = 0; i < bundle->process.env_count; i++) {
         const char *variable = bundle->process.env[i];
         const char *name = pin_arena_strndup(&law->asked->arena, variable, strcspn(variable, "="));
@@ -280,6 +297,24 @@ static bool has_option(const struct pin_bundle_mount *mount, const char *prefix)
     return false;
 }
 
+static void add_option(struct law *law, struct pin_bundle_mount *mount, const char *option) {
+    const char **options = pin_arena_array(&law->bundle->arena, mount->option_count + 1, sizeof(*options));
+    if (mount->option_count > 0)
+        memcpy(options, mount->options, mount->option_count * sizeof(*options));
+    options[mount->option_count++] = option;
+    mount->options = options;
+}
+
+/* What may only be read may be read below, too: "ro" is for the mount itself, not for those beneath it. */
+static void close_binds(struct law *law) {
+    for (size_t i = 0; i < law->bundle->mount_count; i++) {
+        struct pin_bundle_mount *mount = &law->bundle->mounts[i];
+        if (pin_bundle_mount_is_bind(mount) && mount->source != NULL &&
+            !pin_bundle_mount_is_writable(mount) && !may(law, PIN_FIELD_ENGINE_WRITE, mount->source))
+            add_option(law, mount, "rro");
+    }
+}
+
 /* A tmpfs without a size may fill half of the host's memory. */
 static void size_tmpfs(struct law *law) {
     for (size_t i = 0; i < law->bundle->mount_count; i++) {
@@ -287,13 +322,9 @@ static void size_tmpfs(struct law *law) {
         if (pin_bundle_mount_is_bind(mount) || strcmp(mount->type, "tmpfs") != 0 ||
             has_option(mount, "size=") || has_option(mount, "nr_blocks="))
             continue;
-        const char **options =
-            pin_arena_array(&law->bundle->arena, mount->option_count + 1, sizeof(*options));
-        if (mount->option_count > 0)
-            memcpy(options, mount->options, mount->option_count * sizeof(*options));
-        options[mount->option_count++] = pin_arena_printf(
-            &law->bundle->arena, "size=%llu", (unsigned long long)law->ceiling->filesystem.tmp_bytes);
-        mount->options = options;
+        add_option(law, mount,
+                   pin_arena_printf(&law->bundle->arena, "size=%llu",
+                                    (unsigned long long)law->ceiling->filesystem.tmp_bytes));
     }
 }
 
@@ -368,6 +399,7 @@ bool pin_bundle_admit_engine(struct pin_bundle *bundle, const struct pin_policy 
     struct law law = {bundle, ceiling, caller, NULL, found};
     pin_bundle_make_sources_absolute(bundle);
     size_tmpfs(&law);
+    close_binds(&law);
     law.asked = pin_bundle_as_policy(bundle, ceiling, NULL);
     pin_policy_check_engine(ceiling, found);
     state_all(&law);
@@ -383,13 +415,48 @@ bool pin_bundle_admit_engine(struct pin_bundle *bundle, const struct pin_policy 
     return found->count + found->dropped == before && fill(&law);
 }
 
-bool pin_bundle_admit_update(const struct pin_bundle *bundle, const struct pin_policy *ceiling,
+bool pin_bundle_admit_hooks(struct pin_bundle *bundle, const struct pin_policy *ceiling,
+                            struct pin_findings *found) {
+    size_t before = found->count + found->dropped;
+    struct law law = {bundle, ceiling, NULL, pin_policy_copy(ceiling), found};
+    state_hooks(&law);
+    (void)pin_policy_narrower(law.asked, ceiling, found);
+    pin_policy_free(law.asked);
+    return found->count + found->dropped == before;
+}
+
+/* What an update leaves out stays as it is, which nobody tells us here: half of a pair means something else
+ * with each other half. */
+static void check_pairs(struct law *law) {
+    const struct pin_bundle_resources *asked = &law->bundle->resources;
+    const struct pin_policy *ceiling = law->ceiling;
+    if (ceiling->resources.millicpus != 0 && asked->has_cpu_period && asked->cpu_period != 0 &&
+        (!asked->has_cpu_quota || asked->cpu_quota == 0))
+        REFUSE(law, "/linux/resources/cpu/period", "name the quota as well",
+               "a period alone would change what the quota means");
+    if (ceiling->resources.millicpus != 0 && asked->has_cpu_quota && asked->cpu_quota != 0 &&
+        (!asked->has_cpu_period || asked->cpu_period == 0)) {
+        law->bundle->resources.has_cpu_period = true;
+        law->bundle->resources.cpu_period = PIN_CPU_PERIOD_US;
+    }
+    bool memory = asked->has_memory && asked->memory != 0, swap = asked->has_swap && asked->swap != 0;
+    if (ceiling->resources.swap_bytes == PIN_UNLIMITED || memory == swap)
+        return;
+    if (swap)
+        REFUSE(law, "/linux/resources/memory/swap", "name the memory's limit as well",
+               "memory and swap together, without the memory's limit, leave open how much is swap");
+    else
+        pin_fill_memory(&law->bundle->resources, ceiling);
+}
+
+bool pin_bundle_admit_update(struct pin_bundle *bundle, const struct pin_policy *ceiling,
                              struct pin_findings *found) {
     size_t before = found->count + found->dropped;
-    struct pin_policy *asked = pin_policy_copy(ceiling);
-    pin_bundle_state_resources(asked, bundle);
+    struct law law = {bundle, ceiling, NULL, pin_policy_copy(ceiling), found};
+    check_pairs(&law);
+    pin_bundle_state_resources(law.asked, bundle);
     pin_bundle_check_engine_wall(bundle, ceiling->privileged, found);
-    (void)pin_policy_narrower(asked, ceiling, found);
-    pin_policy_free(asked);
+    (void)pin_policy_narrower(law.asked, ceiling, found);
+    pin_policy_free(law.asked);
     return found->count + found->dropped == before;
 }

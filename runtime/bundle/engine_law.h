@@ -22,8 +22,13 @@ struct pin_engine_caller {
 bool pin_bundle_admit_engine(struct pin_bundle *bundle, const struct pin_policy *ceiling,
                              const struct pin_engine_caller *caller, struct pin_findings *found);
 
-/* The same for new limits of a container that runs: of the bundle, only its resources count. */
-bool pin_bundle_admit_update(const struct pin_bundle *bundle, const struct pin_policy *ceiling,
+/* The hooks alone, for the verbs that run them later: the links to them may lead elsewhere by then. */
+bool pin_bundle_admit_hooks(struct pin_bundle *bundle, const struct pin_policy *ceiling,
+                            struct pin_findings *found);
+
+/* The same for new limits of a container that runs: of the bundle, only its resources count. Where one limit
+ * means nothing without another, the other is filled in, or asked for. */
+bool pin_bundle_admit_update(struct pin_bundle *bundle, const struct pin_policy *ceiling,
                              struct pin_findings *found);
 
 /* Findings for what the policy grants within limits that nobody keeps beneath an engine. */

@@ -47,7 +47,7 @@ static int64_t bytes_or_unlimited(uint64_t bytes) {
     return bytes > INT64_MAX ? -1 : (int64_t)bytes;
 }
 
-static void fill_memory(struct pin_bundle_resources *to, const struct pin_policy *policy) {
+void pin_fill_memory(struct pin_bundle_resources *to, const struct pin_policy *policy) {
     if ((!to->has_memory || to->memory == 0) && policy->resources.memory_bytes != PIN_UNLIMITED) {
         to->has_memory = true;
         to->memory = bytes_or_unlimited(policy->resources.memory_bytes);
@@ -61,18 +61,16 @@ static void fill_memory(struct pin_bundle_resources *to, const struct pin_policy
                    : bytes_or_unlimited(total);
 }
 
-#define CPU_PERIOD_US 100000 /* the kernel's own default */
-
 void pin_fill_resources(struct pin_bundle *bundle, const struct pin_policy *policy) {
     struct pin_bundle_resources *to = &bundle->resources;
-    fill_memory(to, policy);
+    pin_fill_memory(to, policy);
     if ((!to->has_pids || to->pids == 0) && policy->resources.pids != PIN_UNLIMITED) {
         to->has_pids = true;
         to->pids = bytes_or_unlimited(policy->resources.pids);
     }
     if ((!to->has_cpu_quota || to->cpu_quota == 0) && policy->resources.millicpus != 0) {
         if (!to->has_cpu_period || to->cpu_period == 0)
-            to->cpu_period = CPU_PERIOD_US;
+            to->cpu_period = PIN_CPU_PERIOD_US;
         to->has_cpu_period = to->has_cpu_quota = true;
         to->cpu_quota = (int64_t)(policy->resources.millicpus * to->cpu_period / 1000);
     }

@@ -10,6 +10,8 @@
 
 /* Each of them, for its part of the bundle. */
 void pin_fill_rlimits(struct pin_bundle *bundle, const struct pin_policy *policy);
+#define PIN_CPU_PERIOD_US 100000 /* the kernel's own default */
+void pin_fill_memory(struct pin_bundle_resources *to, const struct pin_policy *policy);
 void pin_fill_resources(struct pin_bundle *bundle, const struct pin_policy *policy);
 void pin_fill_limits(struct pin_bundle_ext *ext, const struct pin_policy *policy);
 /* Masked and read-only paths of /proc and /sys: the bundle's, and ours that it lacks. */

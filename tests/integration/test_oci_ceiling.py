@@ -122,11 +122,15 @@ REFUSED = {
     "root outside": ({"root__path": "../rootfs"}, b"/root/path"),
     "hook": ({"hooks": {"prestart": [{"path": "/bin/true"}]}}, b"/engine/hooks"),
     "hook of another name": ({"hooks": {"poststop": [{"path": "/usr/sbin/dockerd", "args": ["other"]}]}}, b"/engine/hooks"),
+    "hook with a variable": ({"hooks": {"prestart": [{"path": "/usr/sbin/dockerd", "args": ["libnetwork-setkey"],
+                                                     "env": ["LD_PRELOAD=/var/lib/docker/volumes/x/so"]}]}}, b"would change"),
     "hook inside": ({"hooks": {"startContainer": [{"path": "/bin/true"}]}}, b"/hooks/startContainer"),
     "seccomp off": ({"linux__seccomp": None}, b"/engine/unfiltered"),
     "a filter of nothing": ({"linux__seccomp": {"defaultAction": "SCMP_ACT_ALLOW"}}, b"/engine/unfiltered"),
     "an agent": ({"linux__seccomp": {**FILTER, "listenerPath": "/run/x", "syscalls": [
         {"names": ["mkdir"], "action": "SCMP_ACT_NOTIFY"}]}}, b"/linux/seccomp"),
+    "an agent for all else": ({"linux__seccomp": {**FILTER, "defaultAction": "SCMP_ACT_NOTIFY", "listenerPath": "/run/x"}},
+                              b"/linux/seccomp"),
     "host pid": (without("pid"), b"/engine/shares"), "host network": (without("network"), b"/engine/shares"),
     "host ipc": (without("ipc"), b"/engine/shares"), "host uts": ({**without("uts"), "hostname": ""}, b"/engine/shares"),
     "capability": ({"process__capabilities": {"bounding": ["CAP_SYS_ADMIN"]}}, b"/capabilities"),
@@ -211,6 +215,45 @@ def test_hooks_binds_and_roots_that_are_listed_are_granted(governed, tmp_path):
     assert (tmp_path / "data/inside").exists() and (tmp_path / "ran").exists()
 
 
+def test_a_hook_s_link_that_is_turned_after_create_is_judged_again(governed, tmp_path):
+    (tmp_path / "data").mkdir()
+    os.symlink(os.path.realpath("/bin/true"), tmp_path / "data/hook")
+    governed.under(engine={"write": [str(tmp_path / "data")], "hooks": [f"{os.path.realpath('/bin/true')} x"]})
+    (tmp_path / "evil").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    os.chmod(tmp_path / "evil", 0o755)
+    hook = {"path": str(tmp_path / "data/hook"), "args": ["x"]}
+    name = governed.start("true", hooks={"poststop": [hook]}, **with_mounts(bind(str(tmp_path / "data"))))
+    governed.wait(name)
+    os.unlink(hook["path"])
+    os.symlink(tmp_path / "evil", hook["path"]) # as whoever writes to the bind can
+    done = governed.call("delete", name)
+    assert b"does not grant" in done.stderr and not (tmp_path / "ran").exists(), done.stderr
+
+
+@pytest.mark.parametrize("options", [["ro"], ["rrw", "ro"]])
+def test_what_may_be_read_can_not_be_written_beneath_other_mounts_either(governed, tmp_path, options):
+    below = tmp_path / "data/below"
+    below.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", below], check=True)
+    try:
+        governed.under(engine={"read": [str(tmp_path / "data")]})
+        done = governed.run("sh", "-c", "touch /mnt/x; touch /mnt/below/x; true",
+                            **with_mounts(bind(str(tmp_path / "data"), "/mnt", *options)))
+        assert done.returncode == 0, done.stderr
+        assert not (tmp_path / "data/x").exists() and not (below / "x").exists()
+    finally:
+        subprocess.run(["umount", below], check=True)
+
+
+def test_groups_are_the_policy_s_in_create_and_exec(governed):
+    governed.under(identity={"user": 65534, "group": 65534}, capabilities=[])
+    user = {"process__user": {"uid": 65534, "gid": 65534}, "process__capabilities": {}}
+    more = {"process__user": {"uid": 65534, "gid": 65534, "additionalGids": [6]}, "process__capabilities": {}}
+    assert b"/process/user/additionalGids" in governed.run("true", **more).stderr
+    name = governed.start("sleep", "60", **user)
+    assert b"/process/user/additionalGids" in governed.call("exec", "--additional-gids", "6", name, "true").stderr
+
+
 def test_privileged_takes_devices_and_masks_but_no_hooks(governed):
     governed.under(privileged=True, engine={"unfiltered": True})
     rules = {"linux__resources": {"devices": [{"allow": True, "access": "rwm"}]}, "linux__maskedPaths": [],
@@ -246,6 +289,16 @@ def test_update_raises_nothing_above_the_policy(governed):
     assert b"/resources/memory" in governed.call("update", "--memory", str(128 << 20), name).stderr
     governed.ok("update", "--pids-limit", "10", name)
     assert b"/resources/pids" in governed.run("true", linux__resources={"pids": {"limit": 21}}).stderr
+
+
+def test_half_of_a_limit_changes_no_other_half(governed):
+    governed.under(resources={"cpus": 0.5, "memory": "128MiB", "swap": 0})
+    name = governed.start("sleep", "60", linux__resources={"memory": {"limit": 32 << 20}})
+    assert b"/cpu/period" in governed.call("update", "--cpu-period", "1000", name).stderr
+    assert b"/memory/swap" in governed.call("update", "--memory-swap", str(128 << 20), name).stderr
+    (governed.home / "half.json").write_text(json.dumps({"cpu": {"period": 1000}}))
+    assert b"/cpu/period" in governed.call("update", "--resources", governed.home / "half.json", name).stderr
+    governed.ok("update", "--cpu-period", "50000", "--cpu-quota", "25000", name)
 
 
 # which policy counts

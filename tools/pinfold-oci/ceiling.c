@@ -14,6 +14,7 @@
 #include "policy/policy_read.h"
 #include "policy/policy_write.h"
 #include "policy/site.h"
+#include "runtime/build/hooks.h"
 #include "runtime/bundle/engine_law.h"
 #include "runtime/host/libexec.h"
 
@@ -119,4 +120,33 @@ struct pin_policy *pin_oci_ceiling_kept(const struct pin_container *container, s
     if (err.os_errno != ENOENT)
         pin_find_error(found, &err);
     return NULL;
+}
+
+static bool are_hooks_admitted(struct pin_bundle *bundle, const struct pin_container *container,
+                               struct pin_findings *found) {
+    struct pin_policy *policy = pin_oci_ceiling_kept(container, found);
+    if (policy != NULL) {
+        resolve_hooks(bundle);
+        (void)pin_bundle_admit_hooks(bundle, policy, found);
+    }
+    pin_policy_free(policy);
+    return !pin_found_any(found);
+}
+
+bool pin_oci_ceiling_run_hooks(const struct pin_container *container, enum pin_status status,
+                               enum pin_hook_stage stage, struct pin_error *err) {
+    static struct pin_findings found;
+    struct pin_bundle *bundle = pin_oci_read_config(container, &found);
+    bool ok =
+        bundle != NULL && (bundle->hook_count[stage] == 0 || are_hooks_admitted(bundle, container, &found));
+    if (!ok)
+        (void)pin_fail_findings(err, &found);
+    if (ok && bundle->hook_count[stage] > 0) {
+        json_t *state = pin_container_state(container, status, false);
+        PIN_FREE char *text = json_dumps(state, JSON_COMPACT);
+        json_decref(state);
+        ok = pin_hooks_run(bundle, stage, text != NULL ? text : "{}", err);
+    }
+    pin_bundle_free(bundle);
+    return ok;
 }

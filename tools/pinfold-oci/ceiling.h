@@ -29,3 +29,8 @@ bool pin_oci_ceiling_keep(const struct pin_container *container, const struct pi
                           struct pin_error *err);
 /* What was kept: NULL without a finding where the container was made without a policy. */
 struct pin_policy *pin_oci_ceiling_kept(const struct pin_container *container, struct pin_findings *found);
+
+/* Runs the hooks of a verb after `create`, which are judged once more: what their paths lead to may have
+ * changed, also by the container's own hand. */
+bool pin_oci_ceiling_run_hooks(const struct pin_container *container, enum pin_status status,
+                               enum pin_hook_stage stage, struct pin_error *err);

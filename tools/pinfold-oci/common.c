@@ -15,8 +15,8 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/units.h"
-#include "runtime/build/hooks.h"
 #include "runtime/bundle/bundle_read.h"
+#include "tools/pinfold-oci/ceiling.h"
 
 bool pin_oci_is_on_host(void) {
     unsigned inside, outside, count;
@@ -134,21 +134,6 @@ static void kill_and_wait(int pidfd) {
     (void)poll(&ended, 1, 10000);
 }
 
-static bool run_poststop(const struct pin_container *container, struct pin_error *err) {
-    static struct pin_findings found;
-    struct pin_bundle *bundle = pin_oci_read_config(container, &found);
-    if (bundle == NULL || bundle->hook_count[PIN_HOOK_POSTSTOP] == 0) {
-        pin_bundle_free(bundle);
-        return true;
-    }
-    json_t *state = pin_container_state(container, PIN_STATUS_STOPPED, false);
-    PIN_FREE char *text = json_dumps(state, JSON_COMPACT);
-    json_decref(state);
-    bool ok = pin_hooks_run(bundle, PIN_HOOK_POSTSTOP, text != NULL ? text : "{}", err);
-    pin_bundle_free(bundle);
-    return ok;
-}
-
 bool pin_oci_clear(struct pin_oci_host *host, struct pin_container *container, struct pin_error *err) {
     PIN_CLOSE int pidfd = pin_container_process(container);
     kill_and_wait(pidfd);
@@ -160,7 +145,7 @@ bool pin_oci_clear(struct pin_oci_host *host, struct pin_container *container, s
          !pin_cgroup_remove(group, 10 * PIN_NS_PER_S, err)))
         return false;
     struct pin_error hook = {0}; /* the container is gone all the same: runtime.md "Delete" */
-    if (!run_poststop(container, &hook))
+    if (!pin_oci_ceiling_run_hooks(container, PIN_STATUS_STOPPED, PIN_HOOK_POSTSTOP, &hook))
         (void)fprintf(stderr, "warning: %s\n", hook.message);
     return pin_container_remove(host->root, container, err);
 }

@@ -12,7 +12,6 @@
 #include "base/cleanup.h"
 #include "base/names.h"
 #include "base/units.h"
-#include "runtime/build/hooks.h"
 #include "runtime/oci/processes.h"
 #include "runtime/oci/start_socket.h"
 #include "tools/pinfold-oci/audit.h"
@@ -33,19 +32,6 @@ static int act(const struct pin_oci_options *options, const char *id, const char
     pin_container_close(&container);
     pin_oci_close_host(&host);
     return ok ? 0 : pin_oci_fail(options, &err);
-}
-
-static bool run_poststart(const struct pin_container *container, struct pin_error *err) {
-    static struct pin_findings found;
-    struct pin_bundle *bundle = pin_oci_read_config(container, &found);
-    if (bundle == NULL)
-        return pin_fail_findings(err, &found);
-    json_t *state = pin_container_state(container, PIN_STATUS_RUNNING, false);
-    PIN_FREE char *text = json_dumps(state, JSON_COMPACT);
-    json_decref(state);
-    bool ok = pin_hooks_run(bundle, PIN_HOOK_POSTSTART, text != NULL ? text : "{}", err);
-    pin_bundle_free(bundle);
-    return ok;
 }
 
 static bool record_start(const struct pin_container *container, struct pin_error *err) {
@@ -72,7 +58,7 @@ static bool start(const struct pin_oci_options *options, struct pin_oci_host *ho
     case PIN_STATUS_COUNT: return pin_fail(err, PIN_ERROR_BUSY, "cannot start an already running container");
     }
     return record_start(container, err) && pin_start_socket_start(container->dir, err) &&
-           run_poststart(container, err);
+           pin_oci_ceiling_run_hooks(container, PIN_STATUS_RUNNING, PIN_HOOK_POSTSTART, err);
 }
 
 int pin_oci_start(const struct pin_oci_options *options, char **arguments, size_t count) {

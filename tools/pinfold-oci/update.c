@@ -79,7 +79,7 @@ static bool take_options(const struct pin_oci_options *options, struct pin_bundl
     return true;
 }
 
-static bool is_admitted(const struct pin_container *container, const struct pin_bundle *bundle,
+static bool is_admitted(const struct pin_container *container, struct pin_bundle *bundle,
                         struct pin_findings *found) {
     struct pin_policy *policy = pin_oci_ceiling_kept(container, found);
     bool ok = policy == NULL ? !pin_found_any(found) : pin_bundle_admit_update(bundle, policy, found);
