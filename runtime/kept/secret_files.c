@@ -9,9 +9,11 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <linux/magic.h>
 #include <linux/mount.h>
 
 #include "base/cleanup.h"
@@ -55,13 +57,28 @@ static int enter(pid_t init) {
     return setns(mounts, CLONE_NEWNS) == 0 ? 0 : errno;
 }
 
+/* Whoever is root inside can move /run away and lead its name elsewhere, also to a read-only folder of the
+ * host: no other file system in the sandbox is a ramfs. */
+static int open_folder(void) {
+    struct statfs fs;
+    PIN_CLOSE int folder = open("/" PIN_SECRETS_FOLDER, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0 || fstatfs(folder, &fs) != 0)
+        return -1;
+    if ((uint32_t)fs.f_type == RAMFS_MAGIC)
+        return pin_steal_fd(&folder);
+    errno = ESTALE;
+    return -1;
+}
+
 static int copy_mount(void) {
     struct mount_attr attributes = {.attr_clr = MOUNT_ATTR_RDONLY};
-    int tree = (int)syscall(SYS_open_tree, AT_FDCWD, "/" PIN_SECRETS_FOLDER,
-                            OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+    PIN_CLOSE int folder = open_folder();
+    PIN_CLOSE int tree = folder < 0 ? -1
+                                    : (int)syscall(SYS_open_tree, folder, "",
+                                                   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
     if (tree >= 0 &&
         syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) == 0)
-        return tree;
+        return pin_steal_fd(&tree);
     return -1;
 }
 

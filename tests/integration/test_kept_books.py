@@ -302,3 +302,20 @@ def test_the_protocol_says_what_is_wrong_with_a_request(books):
     for fields, pointer in [({"frames": "x"}, "/frames"), ({"secrets": [1]}, "/secrets"), ({"user": 1}, "/user")]:
         client.sendall(message(verb="exec", args=["true"], **fields))
         assert reply(client)["error"]["pointer"] == pointer
+
+
+def test_a_rotated_secret_is_written_nowhere_but_into_its_own_folder(books, tmp_path):
+    """Whoever is root inside can move /run away and lead its name to a read-only folder of the host."""
+    data = tmp_path / "data"
+    for folder in (tmp_path, data, data / "secrets"):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o777)
+    books.up("work", "--secret", "KEY", "--secret", "KEY:file", secrets=["KEY"], identity={"user": 0, "group": 0},
+             filesystem={"root": "overlay", "write": ["/"],
+                         "mounts": [{"source": str(data), "target": "/data", "access": "read-only"}]})
+    turned = books.json("work", "sh", "-c", "mv /run /away && ln -s /data /run && ls -d /run/secrets/.")
+    assert turned["exit_code"] == 0, turned
+    books.put("KEY", NEW)
+    refused = books.exec("work", "true")
+    assert list((data / "secrets").iterdir()) == []
+    assert refused.returncode == 125 and b"/run/secrets" in refused.stderr, refused.stderr
