@@ -12,7 +12,6 @@ import time
 
 import pytest
 
-from conftest import build_directory
 from egress_world import internet, world  # noqa: F401 (fixtures)
 
 if os.geteuid() != 0:
@@ -199,7 +198,6 @@ def test_podman_s_life_of_a_user_s_container(rootless):
 @pytest.fixture(scope="module")
 def governed(programs, podman):
     """podman with the profile `oci`, to which its own folders are added, and egress to one name."""
-    shutil.copy(build_directory() / "runtime/egress/pinfold-broker", programs / "pinfold-broker")
     home = podman.home
     policy = home / "policy.json"
     policy.write_text(json.dumps({

@@ -73,15 +73,14 @@ POLICIES = {
     "unknown-key": '{"pinfold": 1, "resources": {"memroy": "1MiB"}}', "syntax": '{"pinfold": 1,\n "resources": }',
     "size": '{"pinfold": 1, "resources": {"memory": "12 bananas"}}', "extends": '{"pinfold": 1, "extends": ["tol"]}',
     "version": '{"pinfold": 2}', "never": '{"pinfold": 1, "syscalls": {"allow": ["ptrace"]}}',
-    "call": '{"pinfold": 1, "syscalls": {"deny": ["opnat"]}}', "sized": '{"pinfold": 1, "filesystem": {"workspace": {"size": "4MiB"}}}',
+    "call": '{"pinfold": 1, "syscalls": {"deny": ["opnat"]}}',
     "small": '{"pinfold": 1, "resources": {"memory": "64MiB", "pids": 16, "wall_time": "5s"}, "filesystem": {"workspace": {"access": "read-only"}}}',
 }
 ERRORS = [
     ["nosuchverb"], ["rum"], ["run"], ["run", "--", ""], ["run", "--memroy", "1MiB", "--", "true"], ["run", "--memory", "lots", "--", "true"],
     ["run", "--timeout", "5 parsecs", "--", "true"], ["run", "--cpus", "-1", "--", "true"], ["run", "--env", "novalue", "--", "true"],
     ["run", "--env", "LD_PRELOAD=x", "--", "true"], ["run", "--policy", "tol", "--", "true"], ["run", "--policy", "HOME/none.json", "--", "true"],
-    *(["run", "--policy", f"HOME/{name}.json", "--", "true"] for name in POLICIES if name not in ("sized", "small")),
-    ["run", "--policy", "HOME/sized.json", "--workspace", "HOME/work", "--", "true"],
+    *(["run", "--policy", f"HOME/{name}.json", "--", "true"] for name in POLICIES if name != "small"),
     ["run", "--policy", "HOME/small.json", "--memory", "1GiB", "--pids", "100", "--timeout", "1h", "--workspace", "HOME/work", "--", "true"],
     ["run", "--workspace", "HOME/none", "--", "true"], ["run", "--workspace", "HOME/link", "--", "true"], ["run", "--workspace", "HOME", "--", "true"],
     ["run", "--workspace", "HOME/work", "--on-exit", "merge", "--", "true"], ["run", "--egress", "example.com", "--", "true"],

@@ -1,11 +1,9 @@
 """Receipts: what the kernel says was enforced, signed, and checked offline."""
 import json
 import os
-import shutil
 
 import pytest
 
-from conftest import build_directory
 
 
 class Desk:
@@ -123,12 +121,6 @@ def test_what_is_no_receipt_is_not_accepted(desk, text):
 
 def test_the_rules_of_the_network_are_read_back(as_root, programs):
     desk = Desk(as_root, programs)
-    desk.env["PINFOLD_LIBEXEC"] = str(programs)
-    if not (programs / "pinfold-broker").exists():
-        broker = next(build_directory().glob("runtime/egress/pinfold-broker"), None)
-        if broker is None:
-            pytest.skip("the broker isn't built")
-        shutil.copy(broker, programs / "pinfold-broker")
 
     def facts(**policy):
         desk.file.unlink(missing_ok=True)
