@@ -5,8 +5,12 @@
  * they are free; larger ones are mappings of their own, which realloc() moves without a copy. A word before
  * each block says what it is, mixed with a random number of the process and the block's address: a block that
  * is freed twice, was never given out, or whose neighbour has written over its end, is found when it is
- * freed, and the process aborts. One thread only; aligned_alloc() fails. */
+ * freed, and the process aborts. Threads wait for each other in turn: there is one beside the first at most
+ * (runtime/watch). A child of fork(2) that was made while another thread is in here must not allocate before
+ * it executes. aligned_alloc() fails. */
 #include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,6 +46,19 @@ static struct {
     uintptr_t free[CLASSES];
     uint64_t random; /* 0: nothing was given out yet */
 } heap;
+
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+static void enter(void) {
+    int cause = errno;
+    while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+        (void)sched_yield();
+    errno = cause;
+}
+
+static void leave(void) {
+    atomic_flag_clear_explicit(&busy, memory_order_release);
+}
 
 static uint64_t seal_of(const struct block *block, enum state state) {
     return heap.random ^ (uintptr_t)block ^ (block->size << 8) ^ (uint64_t)state;
@@ -134,6 +151,7 @@ static void *give_mapping(size_t size) {
 static void *give(size_t size, bool *is_zero) {
     *is_zero = true;
     void *memory = NULL;
+    enter();
     if (heap.random == 0)
         begin();
     if (size > LARGE_FROM) {
@@ -149,6 +167,7 @@ static void *give(size_t size, bool *is_zero) {
             memory = block + 1;
         }
     }
+    leave();
     if (memory == NULL)
         errno = ENOMEM;
     return memory;
@@ -183,9 +202,11 @@ void free(void *memory) {
     }
     unsigned class = class_of(block->size);
     struct free_block *freed = (struct free_block *)(void *)block;
+    enter();
     block->seal = seal_of(block, FREE);
     freed->next = heap.free[class] ^ (uintptr_t)heap.random;
     heap.free[class] = (uintptr_t)freed;
+    leave();
 }
 
 static void *resize_mapping(struct block *block, size_t size) {

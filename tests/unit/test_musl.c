@@ -3,6 +3,7 @@
 #include "tests/unit/test.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -223,6 +224,36 @@ static void nothing_behind_the_last_page_is_looked_at(void **state) {
 }
 #endif
 
+/* NULL when nobody else has written into a block of this thread's. */
+static void *use_the_heap(void *mark) {
+    unsigned char *blocks[16] = {NULL};
+    bool good = true;
+    for (size_t i = 0; i < 200000; i++) {
+        size_t at = i % 16;
+        if (blocks[at] != NULL)
+            good = good && blocks[at][0] == *(const unsigned char *)mark;
+        heap_free(blocks[at]);
+        blocks[at] = heap_malloc(1 + i % 64);
+        blocks[at][0] = *(const unsigned char *)mark;
+    }
+    for (size_t at = 0; at < 16; at++)
+        heap_free(blocks[at]);
+    return good ? NULL : mark;
+}
+
+static void threads_share_no_block(void **state) {
+    unsigned char marks[] = {'a', 'b', 'c'};
+    pthread_t threads[3];
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, use_the_heap, &marks[i]), 0);
+    for (size_t i = 0; i < 3; i++) {
+        void *fault = NULL;
+        assert_int_equal(pthread_join(threads[i], &fault), 0);
+        assert_null(fault);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_fits_its_class),
@@ -231,6 +262,7 @@ int main(void) {
         cmocka_unit_test(realloc_keeps_the_bytes_between_all_kinds_of_blocks),
         cmocka_unit_test(sizes_beyond_memory_fail_with_enomem),
         cmocka_unit_test(a_misused_block_ends_the_process),
+        cmocka_unit_test(threads_share_no_block),
 #ifdef __x86_64__
         cmocka_unit_test(copies_equal_the_c_librarys_at_every_size_and_offset),
         cmocka_unit_test(a_byte_is_found_where_the_c_library_finds_it),
