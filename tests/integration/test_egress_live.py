@@ -152,6 +152,15 @@ def test_budgets_and_refusals_can_come_and_counting_goes_on(kept):
     assert seen["rules"][0]["total"] == 3 and seen["budgets"]["few"]["total"] == 1
 
 
+def test_one_rule_more_takes_back_no_refusal(kept):
+    one = kept(wide())
+    file = one.inside.home / "rules.json"
+    file.write_text(json.dumps({"egress": [https("api.example.com", [7002])], "deny": [{"host": "www.example.com"}]}))
+    assert one.egress("--set", file)[0] == 0
+    assert one.egress("--add", "*.example.com:7002")[0] == 0
+    assert one.python(ONCE, "www.example.com", "api.example.com") == "www.example.com refused\napi.example.com hello\n"
+
+
 def test_an_empty_list_closes_the_network_and_a_list_opens_it_again(kept):
     one = kept(wide())
     file = one.inside.home / "rules.json"

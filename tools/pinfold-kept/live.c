@@ -99,7 +99,12 @@ static struct pin_policy *edit(const struct pin_policy *ceiling, const struct pi
                                    ? with_rules(ceiling, parsed->network.egress, parsed->network.egress_count)
                                    : with_rules(ceiling, now->allow, now->allow_count);
     bool good = true;
-    if (parsed != NULL && parsed->network.deny_count > 0) {
+    if (parsed ==
+        NULL) { /* one rule more or less takes back no refusal of the bundle's, or of an earlier list */
+        asked->network.deny =
+            pin_arena_memdup(&asked->arena, now->deny, now->deny_count * sizeof(*now->deny));
+        asked->network.deny_count = now->deny_count;
+    } else if (parsed->network.deny_count > 0) {
         asked->network.deny = parsed->network.deny;
         asked->network.deny_count = parsed->network.deny_count;
     }
