@@ -1,12 +1,8 @@
 /* exec, shell: a command in a kept sandbox, with the caller's descriptors. */
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -14,7 +10,7 @@
 #include "base/units.h"
 #include "runtime/supervise/result.h"
 #include "runtime/supervise/terminal.h"
-#include "tools/pinfold-kept/client.h"
+#include "tools/pinfold-kept/session.h"
 #include "tools/pinfold/front.h"
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/verbs.h"
@@ -46,14 +42,9 @@ static const struct pin_option options[] = {
 };
 
 struct session {
-    struct pin_client client;
+    struct pin_session talk;
     const struct exec_options *values;
     struct pin_terminal terminal;
-    int signals;     /* signalfd */
-    json_int_t exec; /* 0: it hasn't started, as far as we know */
-    int held;        /* a signal that came before that; 0: none */
-    bool resized;    /* so did a change of the window */
-    unsigned interrupts;
 };
 
 static bool add_env(json_t *request, const struct pin_texts *texts, bool tty, struct pin_error *err) {
@@ -154,98 +145,7 @@ static bool ask(struct session *session, char *const *args, size_t count, struct
         fds[fd_count++] = STDOUT_FILENO;
     if (json_object_get(request, "stderr") != NULL)
         fds[fd_count++] = STDERR_FILENO;
-    return pin_client_send(&session->client, request, fds, fd_count, err);
-}
-
-static bool take_signals(struct session *session, struct pin_error *err) {
-    static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
-    sigset_t signals;
-    (void)sigemptyset(&signals);
-    for (size_t i = 0; i < PIN_COUNT(wanted); i++)
-        (void)sigaddset(&signals, wanted[i]);
-    if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0 ||
-        (session->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
-        return pin_fail_errno(err, "take signals");
-    return true;
-}
-
-/* A second one doesn't wait for the command's consent. */
-static bool pass_signal(struct session *session, int number, struct pin_error *err) {
-    bool ends = ++session->interrupts > 1;
-    json_t *request = pin_client_request(ends ? "end" : "signal");
-    (void)json_object_set_new(request, "id", json_integer(2));
-    (void)json_object_set_new(request, "exec", json_integer(session->exec));
-    if (!ends)
-        (void)json_object_set_new(request, "signal", json_integer(number));
-    return pin_client_send(&session->client, request, NULL, 0, err);
-}
-
-static bool pass_size(struct session *session, struct pin_error *err) {
-    uint16_t rows, columns;
-    if (!session->values->tty)
-        return true;
-    pin_terminal_size(STDIN_FILENO, &rows, &columns);
-    json_t *request = pin_client_request("resize");
-    (void)json_object_set_new(request, "id", json_integer(2));
-    (void)json_object_set_new(request, "exec", json_integer(session->exec));
-    (void)json_object_set_new(request, "rows", json_integer(rows));
-    (void)json_object_set_new(request, "columns", json_integer(columns));
-    return pin_client_send(&session->client, request, NULL, 0, err);
-}
-
-/* Until the command runs there is nobody to pass a signal to: the first waits, and a second one ends us, and
- * thereby the command. */
-static bool take_signal(struct session *session, struct pin_error *err) {
-    struct signalfd_siginfo info;
-    if (read(session->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
-        return true;
-    if (info.ssi_signo == SIGWINCH) {
-        session->resized = session->exec == 0;
-        return session->resized || pass_size(session, err);
-    }
-    if (session->exec != 0)
-        return pass_signal(session, (int)info.ssi_signo, err);
-    if (session->held != 0)
-        return pin_fail(err, PIN_ERROR_SYSTEM, "ended by signal %u", info.ssi_signo);
-    session->held = (int)info.ssi_signo;
-    return true;
-}
-
-static bool on_started(struct session *session, const json_t *message, struct pin_error *err) {
-    session->exec = json_integer_value(json_object_get(message, "exec"));
-    return (!session->resized || pass_size(session, err)) &&
-           (session->held == 0 || pass_signal(session, session->held, err));
-}
-
-/* NULL with an error. Replies to our signals are passed over: what they are about tells itself. */
-static json_t *await(struct session *session, struct pin_error *err) {
-    struct pollfd ready[2] = {
-        {.fd = session->client.socket, .events = POLLIN},
-        {.fd = session->signals,       .events = POLLIN}
-    };
-    for (;;) {
-        if (poll(ready, 2, -1) < 0 && errno != EINTR) {
-            (void)pin_fail_errno(err, "wait for the sandbox");
-            return NULL;
-        }
-        if (ready[1].revents != 0 && !take_signal(session, err))
-            return NULL;
-        if (ready[0].revents == 0)
-            continue;
-        json_t *message = pin_client_receive(&session->client, NULL, err);
-        if (message == NULL && session->interrupts > 0 && err->kind == PIN_ERROR_NOT_FOUND) {
-            pin_error_clear(err);
-            continue;
-        }
-        if (message == NULL || json_object_get(message, "result") != NULL)
-            return message;
-        bool ok = json_object_get(message, "event") == NULL || on_started(session, message, err);
-        if (ok && session->exec != 0 && session->values->detach)
-            return message;
-        json_decref(message);
-        if (!ok)
-            return NULL;
-    }
+    return pin_client_send(&session->talk.client, request, fds, fd_count, err);
 }
 
 static void say_why(const json_t *error) {
@@ -264,7 +164,7 @@ static int conclude(const struct session *session, const json_t *message) {
     struct pin_error err = {0};
     const json_t *result = json_object_get(message, "result");
     if (session->values->detach && result == NULL) {
-        (void)printf("%lld\n", (long long)session->exec);
+        (void)printf("%lld\n", (long long)session->talk.exec);
         return 0;
     }
     if (session->values->json)
@@ -275,19 +175,20 @@ static int conclude(const struct session *session, const json_t *message) {
 }
 
 static int run_in(const char *name, const struct exec_options *values, char *const *args, size_t count) {
-    struct session session = {.client = PIN_CLIENT_NONE, .values = values, .signals = -1};
+    struct session session = {.talk = PIN_SESSION_NONE, .values = values};
     struct pin_error err = {0};
     json_t *message = NULL;
     bool raw = values->tty && isatty(STDIN_FILENO);
-    if (pin_client_open(&session.client, name, &err) && take_signals(&session, &err) &&
+    session.talk.tty = values->tty;
+    session.talk.detach = values->detach;
+    if (pin_session_open(&session.talk, name, &err) &&
         (!raw || pin_terminal_raw(&session.terminal, STDIN_FILENO, &err)) && ask(&session, args, count, &err))
-        message = await(&session, &err);
+        message = pin_session_await(&session.talk, &err);
     pin_terminal_restore(&session.terminal);
     int code =
         message != NULL ? conclude(&session, message) : pin_report(&err, values->json || values->stream);
     json_decref(message);
-    pin_close_fd(&session.signals);
-    pin_client_close(&session.client);
+    pin_session_close(&session.talk);
     return code;
 }
 

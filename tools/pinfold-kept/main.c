@@ -7,7 +7,7 @@ static const struct pin_verb *const verbs[] = {
     &pin_kept_verb_up,     &pin_kept_verb_ls,     &pin_kept_verb_show,  &pin_kept_verb_stats,
     &pin_kept_verb_pause,  &pin_kept_verb_resume, &pin_kept_verb_stop,  &pin_kept_verb_kill,
     &pin_kept_verb_rm,     &pin_kept_verb_wait,   &pin_kept_verb_logs,  &pin_kept_verb_cp,
-    &pin_kept_verb_egress, &pin_kept_verb_attach, &pin_kept_verb_renew,
+    &pin_kept_verb_egress, &pin_kept_verb_attach, &pin_kept_verb_renew, &pin_kept_verb_code,
 };
 
 int main(int argc, char **argv) {

@@ -33,6 +33,7 @@ static const struct pin_program_link links[] = {
     {"rm",     "kept",   "remove what an ended sandbox has left"                },
     {"renew",  "kept",   "let a kept sandbox live longer"                       },
     {"attach", "kept",   "see, and type to, a command of a kept sandbox"        },
+    {"code",   "kept",   "run code in a context that keeps its variables"       },
     {"egress", "kept",   "what leaves a kept sandbox, and what may"             },
     {"cp",     "kept",   "copy files into or out of a kept sandbox"             },
     {"commit", "image",  "make an image of what a kept sandbox has changed"     },

@@ -1,0 +1,352 @@
+# A code context and its cells; docs/code.md. `serve SOCKET` keeps the variables; `cell` brings one cell to it, with the
+# descriptors for its output and its result, and waits. `packet` is there then. Standard library only, Python 3.8 and later.
+import sys
+
+_path0 = sys.path.pop(0) if sys.path and sys.path[0] == "" else None  # nothing of the workspace stands in for ours
+import array
+import json
+import os
+import signal
+import socket
+import struct
+
+HEAD = struct.Struct(">16sI")  # nonce of the result frame, size of the request
+OURS = "<string>"  # our file, as "-c" names it
+RESULTS_MAX, VALUES_MAX, DEPTH_MAX, NOTES_MAX = 1000, 100000, 100, 16
+
+
+def read_exactly(connection, size):
+    data = b""
+    while len(data) < size:
+        part = connection.recv(min(size - len(data), 1 << 20))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+# The cell's side: a command of its own, which the supervisor times and whose output it bounds.
+
+def connect(path):
+    import time
+    for _ in range(1000):  # the context may be starting
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(path)
+            return connection
+        except OSError as error:
+            connection.close()
+            last = error
+            time.sleep(0.01)
+    sys.exit("the context doesn't answer: %s" % last)
+
+
+def bring():
+    nonce, fd = bytes.fromhex(os.environ.pop("PINFOLD_FRAME_NONCE")), int(os.environ.pop("PINFOLD_FRAME_FD"))
+    path, request = packet[1:]  # by what has started us
+    connection = connect(path.decode())
+
+    def interrupt(*_):  # the context sees the end of this half
+        try:
+            connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, interrupt)
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [1, 2, fd]))]
+    connection.sendmsg([HEAD.pack(nonce, len(request))], rights)
+    try:
+        connection.sendall(request)
+        done = connection.recv(1)
+    except OSError:
+        done = b""
+    os._exit(0 if done else 1)
+
+
+# The context's side.
+
+class Cell:
+    """One cell: its request, where its output goes, and what it has shown so far."""
+
+    def __init__(self, connection):
+        ancillary = socket.CMSG_SPACE(3 * array.array("i").itemsize)
+        head, rights, _, _ = connection.recvmsg(HEAD.size, ancillary, socket.MSG_CMSG_CLOEXEC)
+        self.fds = array.array("i")
+        for _, _, data in rights:
+            self.fds.frombytes(data)
+        self.nonce, size = HEAD.unpack(head + read_exactly(connection, HEAD.size - len(head)))
+        self.request = json.loads(read_exactly(connection, size))
+        self.connection, self.running = connection, False
+        self.results, self.notes, self.error = [], [], None
+
+    def note(self, text):
+        if len(self.notes) < NOTES_MAX:
+            self.notes.append(clean(text))
+
+    def show(self, value):
+        if len(self.results) < RESULTS_MAX:
+            self.results.append(bundle(value, self))
+        else:
+            self.note("more than %d results: the others were left out" % RESULTS_MAX)
+
+    def watch(self):
+        """In a thread: the client has asked to stop, or is gone."""
+        try:
+            self.connection.recv(1)
+        except OSError:
+            pass
+        if self.running:
+            signal.pthread_kill(main_thread, signal.SIGINT)
+
+    def send(self, count):
+        payload = json.dumps({"key": self.request["key"], "execution_count": count, "results": self.results,
+                              "error": self.error, "notes": self.notes}).encode()
+        head = b"\1\1\0\0" + struct.pack(">II", len(payload), crc32c(payload))
+        data = memoryview(self.nonce + head + payload)
+        while data:
+            data = data[os.write(self.fds[2], data[:1 << 20]):]
+        self.connection.sendall(b".")
+
+
+def make_table():
+    table = []
+    for n in range(256):
+        for _ in range(8):
+            n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
+        table.append(n)
+    return table
+
+
+def crc32c(data):
+    """RFC 3720, B.4."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc_table[(crc ^ byte) & 255] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def clean(text):
+    return str(text).encode("utf-8", "backslashreplace").decode()
+
+
+def plain(value, left, depth=0):
+    """The value where JSON says the same, else ValueError."""
+    left[0] -= 1
+    kind = type(value)
+    if left[0] < 0 or depth > DEPTH_MAX:
+        raise ValueError
+    if value is None or kind is bool or (kind is int and -(1 << 63) <= value < 1 << 63) or (kind is float and value - value == 0):
+        return value
+    if kind is str:
+        value.encode()  # UnicodeEncodeError is a ValueError
+        return value
+    if kind is list or kind is tuple:
+        return [plain(item, left, depth + 1) for item in value]
+    if kind is dict and all(type(key) is str and "\0" not in key for key in value):
+        return {plain(key, left): plain(item, left, depth + 1) for key, item in value.items()}
+    raise ValueError
+
+
+def as_base64(value):
+    import base64
+    return value if isinstance(value, str) else base64.b64encode(bytes(value)).decode()
+
+
+def as_text(value):
+    if not isinstance(value, str):
+        raise TypeError("no text: %s" % type(value).__name__)
+    return clean(value)
+
+
+def as_json(value):
+    return plain(value, [VALUES_MAX])
+
+
+TYPES = {"text/plain": as_text, "text/html": as_text, "image/png": as_base64, "application/json": as_json}
+METHODS = {"_repr_html_": "text/html", "_repr_png_": "image/png", "_repr_json_": "application/json"}
+
+
+def own_reprs(value, cell):
+    """What the value's methods say of it; a method that fails is a note."""
+    if isinstance(value, type):
+        return
+    for method, kind in METHODS.items():
+        try:
+            said = getattr(value, method, None)
+            said = said() if callable(said) else None
+            said = said[0] if isinstance(said, tuple) and kind != "application/json" else said
+            if said is not None:
+                yield kind, TYPES[kind](said)
+        except Exception as error:
+            cell.note("%s: %s: %s" % (method, type(error).__name__, error))
+
+
+def bundle(value, cell):
+    made = dict(own_reprs(value, cell))
+    try:
+        made["text/plain"] = clean(repr(value))
+    except Exception as error:
+        made["text/plain"] = "<%s: its repr() raises %s>" % (type(value).__name__, type(error).__name__)
+    if "application/json" not in made and isinstance(value, (dict, list)):
+        try:
+            made["application/json"] = as_json(value)
+        except ValueError:
+            pass  # its text has to do
+    if "image/png" not in made and type(value).__name__ == "Figure" and hasattr(value, "savefig"):
+        made["image/png"] = figure_png(value)
+    return made
+
+
+def figure_png(figure):
+    import io
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return as_base64(file.getvalue())
+
+
+def show_figures(cell, value):
+    """Those that the cell has drawn with pyplot, and left open."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return
+    for number in pyplot.get_fignums():
+        figure = pyplot.figure(number)
+        if figure is not value:
+            cell.show(figure)
+    pyplot.close("all")
+
+
+def run_code(tree, name, space, mode):
+    code = compile(tree, name, mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
+    value = eval(code, space)
+    if code.co_flags & 0x80:  # CO_COROUTINE: it awaits
+        return event_loop().run_until_complete(value)
+    return value
+
+
+loops = []
+
+
+def event_loop():
+    import asyncio
+    if not loops:
+        loops.append(asyncio.new_event_loop())
+        asyncio.set_event_loop(loops[0])
+    return loops[0]
+
+
+def evaluate(cell, name, space):
+    """Shows the value of the last expression."""
+    source = cell.request["code"]
+    linecache.cache[name] = (len(source), None, [line + "\n" for line in source.split("\n")], name)
+    tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    if tree.body:
+        run_code(tree, name, space, "exec")
+    value = run_code(ast.Expression(last.value), name, space, "eval") if last is not None else None
+    if value is not None:
+        space["_"] = value
+        cell.show(value)
+    show_figures(cell, value)
+
+
+def describe(error):
+    place = error.__traceback__
+    while place is not None and not place.tb_frame.f_code.co_filename.startswith("cell-"):
+        place = place.tb_next  # ours stand above the cell's
+    try:
+        message = clean(error)
+    except Exception:
+        message = ""
+    try:
+        whole = traceback.TracebackException(type(error), error, place)
+        whole.stack = traceback.StackSummary.from_list([at for at in whole.stack if at.filename != OURS])
+        trace = clean("".join(whole.format()))
+    except Exception:
+        trace = None
+    return {"type": clean(type(error).__name__), "message": message, "traceback": trace}
+
+
+def flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            pass  # closed, replaced, or nobody reads
+
+
+def serve_cell(connection, space, count, kept):
+    global now
+    cell = now = Cell(connection)
+    threading.Thread(target=cell.watch, daemon=True).start()
+    for at, fd in enumerate(cell.fds[:2], 1):
+        os.dup2(fd, at)
+        os.close(fd)
+    try:
+        try:
+            cell.running = True
+            evaluate(cell, "cell-%d" % count, space)
+        finally:
+            cell.running = False
+    except BaseException as error:
+        cell.running = False
+        cell.error = describe(error)
+    if os.getpid() != kept[0]:
+        flush()
+        os._exit(0)  # a child that the cell has made, and that has come to the cell's end
+    flush()
+    for at, fd in enumerate(kept[1:], 1):
+        os.dup2(fd, at)
+    try:
+        cell.send(count)
+    except OSError:
+        pass  # who has asked is gone
+    finally:
+        os.close(cell.fds[2])
+        connection.close()
+
+
+def on_interrupt(number, frame):
+    if now is not None and now.running:
+        raise KeyboardInterrupt
+
+
+def serve(path):
+    global own
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    os.chmod(path, 0o600)
+    listener.listen(8)
+    signal.signal(signal.SIGINT, on_interrupt)
+    own = sys.modules["__main__"]
+    module = type(sys)("__main__")
+    module.__builtins__ = __builtins__
+    module.display = lambda *values: [now.show(value) for value in values] and None
+    sys.modules["__main__"] = module
+    sys.argv = [""]
+    os.environ.setdefault("MPLBACKEND", "agg")
+    if _path0 is not None:
+        sys.path.insert(0, _path0)
+    sys.stdout.reconfigure(line_buffering=True)
+    kept = [os.getpid()] + [os.dup(fd) for fd in (1, 2)]
+    count = 0
+    while True:
+        connection, _ = listener.accept()
+        count += 1
+        try:
+            serve_cell(connection, module.__dict__, count, kept)
+        except (EOFError, OSError, ValueError, struct.error):
+            connection.close()  # no cell
+
+
+now = None
+if sys.argv[1] == "cell":
+    bring()
+else:
+    import ast
+    import linecache
+    import threading
+    import traceback
+    main_thread = threading.get_ident()
+    crc_table = make_table()
+    serve(sys.argv[2])
