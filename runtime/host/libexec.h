@@ -2,7 +2,8 @@
  *
  * In the directory that PINFOLD_LIBEXEC names, and only there, where the caller sets it; else beside this
  * program, as where all are in one directory; in its sister's directory, as in a build tree
- * (tools/NAME/NAME); in libexec, where they are installed.
+ * (tools/NAME/NAME); in the libexec beside its bin, wherever an installation was moved to; in the libexec
+ * that was configured. A program that runs from a sealed copy of itself (pinfold-oci) has no neighbours.
  */
 #pragma once
 
