@@ -61,6 +61,12 @@ def test_output_comes_as_it_was_printed_also_from_programs_that_a_cell_starts(co
     assert (done.stdout, done.stderr, done.returncode) == (b"seen\n42\n", b"", 0)
 
 
+def test_a_cell_that_closes_its_output_leaves_that_of_the_next_one(code):
+    code.value("import sys\nsys.stdout.close()\nsys.stderr = None")
+    done = code.cell("import sys\nprint('a\\ud800é')\nprint('b', file=sys.stderr)\nNone")
+    assert (done["status"], done["stdout"], done["stderr"]) == ("success", "a\\ud800é\n", "b\n")
+
+
 def test_the_cell_is_a_file_or_standard_input(code):
     path = code.kept.pinfold.home / "cell.py"
     path.write_text("6 * 7")

@@ -275,6 +275,14 @@ def flush():
             pass  # closed, replaced, or nobody reads
 
 
+def open_streams():
+    """Also again, where a cell has closed them."""
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        stream = getattr(sys, name, None)
+        if stream is None or stream is getattr(sys, "__%s__" % name) or getattr(stream, "closed", False):
+            setattr(sys, name, open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False))
+
+
 def serve_cell(connection, space, count, kept):
     global now
     cell = now = Cell(connection)
@@ -282,6 +290,7 @@ def serve_cell(connection, space, count, kept):
     for at, fd in enumerate(cell.fds[:2], 1):
         os.dup2(fd, at)
         os.close(fd)
+    open_streams()
     try:
         try:
             cell.running = True
@@ -327,7 +336,6 @@ def serve(path):
     os.environ.setdefault("MPLBACKEND", "agg")
     if _path0 is not None:
         sys.path.insert(0, _path0)
-    sys.stdout.reconfigure(line_buffering=True)
     kept = [os.getpid()] + [os.dup(fd) for fd in (1, 2)]
     count = 0
     while True:
