@@ -109,6 +109,7 @@ static struct pin_list used_budgets(struct pin_arena *arena, const struct pin_po
         for (size_t j = 0; j < rules.count; j++)
             if (((const struct pin_egress_rule *)pin_list_at(&rules, j))->budget ==
                 &policy->network.budgets[i]) {
+                /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are budget_count of them */
                 kept[result.count++] = policy->network.budgets[i];
                 break;
             }

@@ -198,9 +198,9 @@ static void compare_row(struct compare *compare, const struct pin_field_row *row
     case PIN_TYPE_NAME:
     case PIN_TYPE_TEXT:
     case PIN_TYPE_VARIABLES: /* a value of the author's own; `refuse` holds for it all the same */
+    case PIN_TYPE_BUDGETS:   /* with the rules that name them */
     case PIN_TYPE_WORD:      /* these two together, in the end */
     case PIN_TYPE_SYSCALLS: return;
-    case PIN_TYPE_BUDGETS: return; /* with the rules that name them */
     case PIN_TYPE_EGRESS: compare_egress(compare, row); return;
     case PIN_TYPE_DENY: compare_deny(compare, row); return;
     case PIN_TYPE_STRINGS:

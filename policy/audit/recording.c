@@ -99,10 +99,9 @@ void pin_recording_call(struct pin_recording *recording, const char *name,
 }
 
 void pin_recording_path(struct pin_recording *recording, const char *path, unsigned uses) {
-    char shown[4096 * 4 + 8], *key = shown + 5;
+    char shown[4096 * 4 + 8], *key = stpcpy(shown, "path ");
     bool fresh;
-    memcpy(shown, "path ", 5);
-    (void)pin_escape(key, sizeof(shown) - 5, path, strlen(path));
+    (void)pin_escape(key, sizeof(shown) - (size_t)(key - shown), path, strlen(path));
     struct pin_recorded_path *fact =
         find(recording, shown, &recording->paths, &recording->path_count, sizeof(*recording->paths), &fresh);
     if (fact == NULL)

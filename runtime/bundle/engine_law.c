@@ -15,8 +15,8 @@
 #include "runtime/bundle/bundle_wall.h"
 #include "runtime/bundle/fill.h"
 
-#define SYSTEM_IDS 65536u    /* below it are the host's own users; ranges for containers begin above */
-#define LEAST_OOM_SCORE -998 /* Kubernetes gives it; what is below is never chosen at all */
+#define SYSTEM_IDS 65536u      /* below it are the host's own users; ranges for containers begin above */
+#define LEAST_OOM_SCORE (-998) /* Kubernetes gives it; what is below is never chosen at all */
 
 #define SHORT_PATH "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 #define USUAL_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
