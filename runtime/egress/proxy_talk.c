@@ -182,9 +182,8 @@ static enum pin_proxy_step answer_socks(struct pin_proxy_talk *talk) {
         return no(talk, EPROTO);
     if (talk->state == SOCKS_METHOD && got[1] == SOCKS_WITH_LOGIN && *talk->login != '\0')
         log_in(talk);
-    else if (talk->state == SOCKS_METHOD && got[1] == SOCKS_NO_LOGIN)
-        ask_socks(talk);
-    else if (talk->state == SOCKS_LOGIN && got[1] == 0)
+    else if ((talk->state == SOCKS_METHOD && got[1] == SOCKS_NO_LOGIN) ||
+             (talk->state == SOCKS_LOGIN && got[1] == 0))
         ask_socks(talk);
     else if (talk->state != SOCKS_REPLY)
         return no(talk, EACCES);

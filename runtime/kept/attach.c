@@ -201,7 +201,7 @@ static bool open_sink(struct attachment *attachment, int stream, int *fd, struct
     return attachment->sinks[stream] != NULL;
 }
 
-static bool open_input(struct attachment *attachment, struct exec *exec, int *fd, struct pin_error *err) {
+static bool open_input(struct attachment *attachment, struct exec *exec, int fd, struct pin_error *err) {
     bool is_pipe = exec != NULL && exec->input >= 0, is_terminal = exec != NULL && exec->master >= 0;
     if (!is_pipe && !is_terminal) {
         (void)pin_fail(err, PIN_ERROR_INVALID, "the command has no input that could be attached to");
@@ -212,7 +212,7 @@ static bool open_input(struct attachment *attachment, struct exec *exec, int *fd
     PIN_CLOSE int to = fcntl(is_pipe ? exec->input : exec->master, F_DUPFD_CLOEXEC, 0);
     if (to < 0)
         return pin_fail_errno(err, "take the command's input");
-    attachment->pump = pin_pump_new(attachment->kept->loop, *fd, pin_steal_fd(&to), is_pipe ? NULL : "", err);
+    attachment->pump = pin_pump_new(attachment->kept->loop, fd, pin_steal_fd(&to), is_pipe ? NULL : "", err);
     if (attachment->pump == NULL)
         return false;
     if (is_pipe)
@@ -223,7 +223,7 @@ static bool open_input(struct attachment *attachment, struct exec *exec, int *fd
 static bool open_streams(struct attachment *attachment, struct conn *conn,
                          const struct pin_kept_request *request, struct exec *exec, struct pin_error *err) {
     size_t at = 0;
-    if (request->input && !open_input(attachment, exec, &conn->fds[at], err))
+    if (request->input && !open_input(attachment, exec, conn->fds[at], err))
         return false;
     if (request->input) {
         attachment->from = conn->fds[at];

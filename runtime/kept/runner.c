@@ -180,14 +180,16 @@ static bool clean_one(const struct scratch *scratch, struct pin_error *err) {
     struct stat now;
     int fd = openat(scratch->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    bool ok = dir != NULL || pin_fail_errno(err, "list what a call has left");
-    if (dir == NULL && fd >= 0)
-        (void)close(fd);
+    if (dir == NULL) {
+        (void)pin_fail_errno(err, "list what a call has left");
+        pin_close_fd(&fd);
+        return false;
+    }
+    bool ok = true;
     for (struct dirent *entry; ok && (entry = readdir(dir)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             ok = pin_tree_remove(scratch->dir, entry->d_name, err);
-    if (dir != NULL)
-        (void)closedir(dir);
+    (void)closedir(dir);
     if (!ok || fstat(scratch->dir, &now) != 0)
         return false;
     return (now.st_mode == scratch->was.st_mode && now.st_uid == scratch->was.st_uid &&

@@ -88,6 +88,7 @@ static bool read_new(const struct pin_invocation *invocation, struct pin_tool_co
     size_t size = 2;
     PIN_FREE char *text = file != NULL ? read_content(file, &size, &err) : strdup("{}");
     if (!config_check_name("a configuration", invocation->arguments[0], &err) || text == NULL) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_FREE frees it, which the analyzer doesn't see */
         pin_find_error(found, &err);
         return false;
     }
@@ -231,16 +232,16 @@ static int run_default(const struct pin_invocation *invocation) {
 
 #define VERB(verb, words, form, least, most, about, text, shown)                                             \
     const struct pin_verb pin_config_verb_##verb = {.name = "config " #verb,                                 \
-                                                    .synopsis = form,                                        \
-                                                    .summary = about,                                        \
-                                                    .description = text,                                     \
+                                                    .synopsis = (form),                                      \
+                                                    .summary = (about),                                      \
+                                                    .description = (text),                                   \
                                                     .example = "  pinfold config " shown,                    \
-                                                    .options = words,                                        \
+                                                    .options = (words),                                      \
                                                     .option_count = PIN_COUNT(words),                        \
                                                     .values_size = sizeof(struct config_values),             \
-                                                    .least_arguments = least,                                \
-                                                    .most_arguments = most,                                  \
-                                                    .name_first = most > 0,                                  \
+                                                    .least_arguments = (least),                              \
+                                                    .most_arguments = (most),                                \
+                                                    .name_first = (most) > 0,                                \
                                                     .run = run_##verb}
 
 VERB(create, create_options, "NAME [FILE|-]", 1, 2, "make a configuration of tool calls",

@@ -203,15 +203,15 @@ static int run_list(const struct pin_invocation *invocation) {
 
 #define VERB(verb, words, form, least, most, about, text, shown)                                             \
     const struct pin_verb pin_env_verb_##verb = {.name = "env " #verb,                                       \
-                                                 .synopsis = form,                                           \
-                                                 .summary = about,                                           \
-                                                 .description = text,                                        \
+                                                 .synopsis = (form),                                         \
+                                                 .summary = (about),                                         \
+                                                 .description = (text),                                      \
                                                  .example = "  " shown,                                      \
-                                                 .options = words,                                           \
+                                                 .options = (words),                                         \
                                                  .option_count = PIN_COUNT(words),                           \
                                                  .values_size = sizeof(struct config_values),                \
-                                                 .least_arguments = least,                                   \
-                                                 .most_arguments = most,                                     \
+                                                 .least_arguments = (least),                                 \
+                                                 .most_arguments = (most),                                   \
                                                  .run = run_##verb}
 
 VERB(set, set_options, "NAME=VALUE…", 1, 256, "set variables of a configuration",

@@ -188,6 +188,7 @@ char *pin_seal(const struct pin_seal_place *place, const void *value, size_t siz
     }
     PIN_FREE uint8_t *bytes = malloc(size + OVERHEAD);
     if (bytes == NULL || !find_key(true, &key, err)) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_FREE frees it, which the analyzer doesn't see */
         if (!pin_is_set(err))
             (void)pin_fail_errno(err, "seal the value");
         return NULL;
@@ -220,6 +221,7 @@ bool pin_unseal(const struct pin_seal_place *place, const char *sealed, struct p
     size_t size = 0;
     PIN_FREE uint8_t *bytes = from_hex(sealed, &size);
     if (bytes == NULL || bytes[0] != SEAL_VERSION)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_FREE frees it, which the analyzer doesn't see */
         return pin_fail(err, PIN_ERROR_SYNTAX, "the sealed value of '%.60s' is damaged", place->name);
     if (!find_key(false, &key, err)) {
         (void)pin_wrap(err, "open the sealed value of '%.60s'", place->name);

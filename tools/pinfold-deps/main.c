@@ -164,15 +164,15 @@ static int run_gc(const struct pin_invocation *invocation) {
 
 #define VERB(verb, words, form, least, most, about, text, shown)                                             \
     static const struct pin_verb verb_##verb = {.name = "deps " #verb,                                       \
-                                                .synopsis = form,                                            \
-                                                .summary = about,                                            \
-                                                .description = text,                                         \
+                                                .synopsis = (form),                                          \
+                                                .summary = (about),                                          \
+                                                .description = (text),                                       \
                                                 .example = "  pinfold deps " shown,                          \
-                                                .options = words,                                            \
+                                                .options = (words),                                          \
                                                 .option_count = PIN_COUNT(words),                            \
                                                 .values_size = sizeof(struct deps_values),                   \
-                                                .least_arguments = least,                                    \
-                                                .most_arguments = most,                                      \
+                                                .least_arguments = (least),                                  \
+                                                .most_arguments = (most),                                    \
                                                 .run = run_##verb}
 
 VERB(ls, common_options, "", 0, 0, "list installed dependencies", NULL, "ls --json");

@@ -99,6 +99,7 @@ static bool spawn(const struct program *program, int out, int errors, pid_t *pid
                                                                : -1,
                                 .errors = errors,
                                 .failed = failed[1]};
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_FREE frees it, which the analyzer doesn't see */
     return fork_program(&start, told, pid, err);
 }
 
@@ -157,7 +158,7 @@ static bool wait_for(pid_t pid, const char *name, int *code, struct pin_error *e
 
 bool program_run(const struct program *program, struct program_output *output, struct pin_error *err) {
     int out[2], errors[2];
-    pid_t pid;
+    pid_t pid = -1;
     *output = (struct program_output){0};
     if (pipe2(errors, O_CLOEXEC) < 0)
         return pin_fail_errno(err, "make a pipe");

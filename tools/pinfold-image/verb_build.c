@@ -130,7 +130,7 @@ static bool build_recipe(const struct pin_invocation *invocation, struct pin_are
                          struct pin_image_config *image, struct pin_error *err) {
     const struct build_values *values = invocation->values;
     PIN_IMAGE_STORE struct pin_image_store store = PIN_IMAGE_STORE_NONE;
-    struct pin_recipe recipe;
+    struct pin_recipe recipe = {0};
     struct pin_lock lock = {0};
     if (!read_recipe(invocation->arguments[0], arena, &recipe, err))
         return false;

@@ -176,6 +176,7 @@ static int run_code(const struct pin_invocation *invocation) {
     size_t size = 0;
     PIN_FREE char *text = read_code(invocation, &size, &err);
     json_t *code = text == NULL ? NULL : json_stringn(text, size);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_FREE frees it, which the analyzer doesn't see */
     if (text != NULL && code == NULL)
         (void)pin_fail(&err, PIN_ERROR_INVALID, "the code isn't UTF-8");
     int exit_code =
