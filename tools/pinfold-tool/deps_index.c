@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +54,9 @@ static const struct {
 };
 
 static pid_t start(enum pin_installer installer, int output) {
-    char *argv[] = {strdup(askers[installer].program), strdup(askers[installer].flag),
-                    strdup(askers[installer].text), NULL};
+    char *argv[] = {(char *)(uintptr_t)askers[installer].program, (char *)(uintptr_t)askers[installer].flag,
+                    (char *)(uintptr_t)askers[installer].text,
+                    NULL}; /* posix_spawnp() doesn't write to them */
     posix_spawn_file_actions_t actions;
     pid_t pid = -1;
     if (posix_spawn_file_actions_init(&actions) != 0)
@@ -65,8 +67,6 @@ static pid_t start(enum pin_installer installer, int output) {
         posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) != 0)
         pid = -1;
     (void)posix_spawn_file_actions_destroy(&actions);
-    for (size_t i = 0; i < PIN_COUNT(argv); i++)
-        free(argv[i]);
     return pid;
 }
 

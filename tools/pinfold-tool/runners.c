@@ -67,6 +67,7 @@ static bool write_python(int to, struct pin_error *err) {
     const struct pin_embedded *const parts[] = {find("runner.pyc"), find("runner.py"), find("more.py")};
     char sizes[80];
     int length =
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what is embedded is there */
         snprintf(sizes, sizeof(sizes), "%zu %zu %zu\n", parts[0]->size, parts[1]->size, parts[2]->size);
     bool ok = pin_write_all(to, sizes, (size_t)length, err);
     for (size_t i = 0; ok && i < PIN_COUNT(parts); i++)
