@@ -50,8 +50,7 @@ bool pin_hash_file(int file, char digest[PIN_DIGEST_TEXT], uint64_t *size, struc
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_HASHER frees it, which the analyzer doesn't see
-             */
+            /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_HASHER frees it, unseen */
             return pin_fail_errno(err, "read a file to hash it");
         if (got == 0)
             break;

@@ -69,8 +69,7 @@ static bool is_docker_manifest(struct pin_layer_stream *stream, bool *is, struct
         size_t size;
         off_t offset;
         if (!pin_layer_stream_data(stream, &data, &size, &offset, err))
-            /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_FREE frees it, which the analyzer doesn't see
-             */
+            /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_FREE frees it, unseen */
             return false;
         if (data == NULL)
             break;

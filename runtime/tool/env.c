@@ -39,9 +39,8 @@ static void list_sealed(const struct pin_tool_config *config, struct pin_arena *
     for (size_t i = 0; i < config->env_count; i++)
         for (size_t j = 0; j < env->over_count; j++)
             if (env->over[j].value == sealed_value && strcmp(env->over[j].key, config->env[i].name) == 0)
-                /* NOLINTNEXTLINE(bugprone-sizeof-expression): a list of pointers */
                 *(const struct pin_tool_variable **)pin_arena_grow(arena, &list, &env->sealed_count,
-                                                                   sizeof(*list)) = &config->env[i];
+                                                                   sizeof(void *)) = &config->env[i];
     env->sealed = list;
 }
 

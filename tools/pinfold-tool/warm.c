@@ -122,10 +122,7 @@ static json_t *environment(const struct pin_bundle *bundle) {
         const char *variable = bundle->process.env[i], *equals = strchr(variable, '=');
         if (equals == NULL)
             continue;
-        PIN_FREE char *name = strndup(variable, (size_t)(equals - variable));
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_FREE frees it, which the analyzer doesn't see */
-        if (name != NULL)
-            (void)json_object_set_new(object, name, json_string(equals + 1));
+        (void)json_object_setn_new(object, variable, (size_t)(equals - variable), json_string(equals + 1));
     }
     return object;
 }
