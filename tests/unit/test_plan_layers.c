@@ -101,23 +101,28 @@ static void assert_map(const struct pin_id_map *map, uint32_t inside, uint32_t o
     assert_int_equal(map->count, count);
 }
 
+static const struct pin_host host_with_ids = {
+    .uid = 1234,
+    .gid = 77,
+    .landlock_abi = 7,
+    .raises_limits = true,
+    .subuids = {100000, 65536},
+    .subgids = {200000, 65536}
+};
+
 static void many_ids_of_an_ordinary_user_lie_around_the_users_own(void **state) {
-    static const struct pin_host host = {
-        .uid = 1234,
-        .gid = 77,
-        .landlock_abi = 7,
-        .raises_limits = true,
-        .subuids = {100000, 65536},
-        .subgids = {200000, 65536}
-    };
-    const struct pin_plan *plan = plan_for(*state, ", \"identity\": {\"ids\": 65536}", 1, &host);
+    const struct pin_plan *plan = plan_for(*state, ", \"identity\": {\"ids\": 65536}", 1, &host_with_ids);
     assert_non_null(plan);
     assert_int_equal(plan->uid_map_count, 3);
     assert_map(&plan->uid_maps[0], 0, 100000, 1000);
     assert_map(&plan->uid_maps[1], 1000, 1234, 1);
     assert_map(&plan->uid_maps[2], 1001, 101000, 64535);
     assert_map(&plan->gid_maps[1], 1000, 77, 1);
-    plan = plan_for(*state, ", \"identity\": {\"ids\": 10, \"user\": 0, \"group\": 9}", 1, &host);
+}
+
+static void the_users_own_ids_may_be_the_first_or_the_last(void **state) {
+    const struct pin_plan *plan =
+        plan_for(*state, ", \"identity\": {\"ids\": 10, \"user\": 0, \"group\": 9}", 1, &host_with_ids);
     assert_non_null(plan);
     assert_int_equal(plan->uid_map_count, 2);
     assert_map(&plan->uid_maps[0], 0, 1234, 1);
@@ -231,6 +236,7 @@ int main(void) {
         TEST(layers_are_read_only_and_bring_neither_set_id_programs_nor_devices),
         TEST(a_users_layers_are_not_idmapped),
         TEST(many_ids_of_an_ordinary_user_lie_around_the_users_own),
+        TEST(the_users_own_ids_may_be_the_first_or_the_last),
         TEST(a_read_only_root_is_sealed_and_has_room_for_mount_points),
         TEST(an_overlay_root_is_as_large_as_the_policy_says),
         TEST(too_many_layers_are_refused),
