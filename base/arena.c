@@ -58,15 +58,19 @@ char *pin_arena_strdup(struct pin_arena *arena, const char *text) {
 }
 
 char *pin_arena_printf(struct pin_arena *arena, const char *format, ...) {
+    char room[256]; /* for most: they are formatted once */
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int size = vsnprintf(NULL, 0, format, args);
+    int size = vsnprintf(room, sizeof(room), format, args);
     va_end(args);
     if (size < 0)
         abort();
     char *text = pin_arena_alloc(arena, (size_t)size + 1);
-    (void)vsnprintf(text, (size_t)size + 1, format, again);
+    if ((size_t)size < sizeof(room))
+        memcpy(text, room, (size_t)size + 1);
+    else
+        (void)vsnprintf(text, (size_t)size + 1, format, again);
     va_end(again);
     return text;
 }

@@ -32,6 +32,16 @@ void pin_find_error(struct pin_findings *found, const struct pin_error *err) {
         found->list[found->count++] = *err;
 }
 
+void pin_wrap_findings(struct pin_findings *found, size_t first, const char *format, ...) {
+    char context[128];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(context, sizeof(context), format, args);
+    va_end(args);
+    for (size_t i = first; i < found->count; i++)
+        (void)pin_wrap(&found->list[i], "%s", context);
+}
+
 bool pin_fail_findings(struct pin_error *err, const struct pin_findings *found) {
     if (found->count == 0 || err->kind != PIN_ERROR_NONE)
         abort();

@@ -25,6 +25,10 @@ struct pin_error *pin_find(struct pin_findings *found, enum pin_error_kind kind,
 /* Appends a copy of an error that is set. */
 void pin_find_error(struct pin_findings *found, const struct pin_error *err);
 
+/* Puts context in front of those from `first` on. */
+void pin_wrap_findings(struct pin_findings *found, size_t first, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 static inline bool pin_found_any(const struct pin_findings *found) {
     return found->count + found->dropped > 0;
 }

@@ -12,20 +12,29 @@
 
 #include "base/cleanup.h"
 
-static int open_with(int root, const char *path, int flags, mode_t mode, unsigned long long resolve,
-                     struct pin_error *err) {
+#define TRIES 1000 /* a race that is lost so often isn't one */
+
+int pin_openat2(int root, const char *path, int flags, mode_t mode, uint64_t resolve) {
     struct open_how how = {.flags = (unsigned)(flags | O_CLOEXEC), .resolve = resolve};
     if (flags & (O_CREAT | O_TMPFILE))
         how.mode = mode;
     long fd;
-    do /* a rename on the way makes RESOLVE_IN_ROOT give up with EAGAIN: openat2(2) */
+    int tries = 0;
+    do /* a rename on the way makes RESOLVE_IN_ROOT give up with EAGAIN: openat2(2); so does somebody's lease
+        * on the file with O_NONBLOCK, until the kernel breaks it, which takes 45 s */
         fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
-    while (fd < 0 && (errno == EINTR || errno == EAGAIN));
+    while (fd < 0 && (errno == EINTR || (errno == EAGAIN && ++tries < TRIES)));
+    return (int)fd;
+}
+
+static int open_with(int root, const char *path, int flags, mode_t mode, uint64_t resolve,
+                     struct pin_error *err) {
+    int fd = pin_openat2(root, path, flags, mode, resolve);
     if (fd < 0) {
         (void)pin_fail_errno(err, "open '%s'", path);
         (void)pin_point(err, "%s", path);
     }
-    return (int)fd;
+    return fd;
 }
 
 int pin_open_in_root(int root, const char *path, int how_flags, mode_t mode, struct pin_error *err) {

@@ -6,9 +6,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/error.h"
+
+/* openat2(2), tried again where it gives up: ".." below a root, or a lease, while somebody renames or mounts
+ * anything anywhere. -1 and errno on failure. */
+int pin_openat2(int root, const char *path, int flags, mode_t mode, uint64_t resolve);
 
 /* Opens `path` as if `root` were "/": "..", absolute links and absolute paths stay below it; magic links are
  * refused. `how_flags` are open(2)'s. openat2(2), RESOLVE_IN_ROOT. -1 on failure. */

@@ -23,8 +23,7 @@ static bool is_hidden(uint32_t point) {
            (point >= 0x2060 && point <= 0x206F) || point == 0xFEFF || (point >= 0xE0000 && point <= 0xE007F);
 }
 
-char *pin_escape(char *to, size_t room, const void *data, size_t size) {
-    const uint8_t *bytes = data;
+static char *make_fit(char *to, size_t room, const uint8_t *bytes, size_t size, bool double_backslash) {
     size_t out = 0;
     if (room == 0)
         return to;
@@ -38,7 +37,7 @@ char *pin_escape(char *to, size_t room, const void *data, size_t size) {
             memcpy(piece, "\\n", 3);
         else if (point == '\t')
             memcpy(piece, "\\t", 3);
-        else if (point == '\\')
+        else if (point == '\\' && double_backslash)
             memcpy(piece, "\\\\", 3);
         else if (is_hidden(point))
             (void)snprintf(piece, sizeof(piece), point < 0x80 ? "\\x%02x" : "\\u{%x}", point);
@@ -58,6 +57,14 @@ char *pin_escape(char *to, size_t room, const void *data, size_t size) {
     }
     to[out] = '\0';
     return to;
+}
+
+char *pin_escape(char *to, size_t room, const void *data, size_t size) {
+    return make_fit(to, room, data, size, true);
+}
+
+char *pin_show(char *to, size_t room, const char *text) {
+    return make_fit(to, room, (const uint8_t *)text, strlen(text), false);
 }
 
 bool pin_is_name(const char *text) {

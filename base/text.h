@@ -8,6 +8,9 @@
  * as \n, \t, \xNN or \u{…}; cuts with "..." where room ends; always terminates. Returns `to`. */
 char *pin_escape(char *to, size_t room, const void *data, size_t size);
 
+/* The same, but that a backslash stays one: for a message whose parts have been escaped already. */
+char *pin_show(char *to, size_t room, const char *text);
+
 /* Names of sandboxes, policies, labels' keys: [a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}, and never with ".." in it. */
 bool pin_is_name(const char *text);
 

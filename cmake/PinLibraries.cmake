@@ -29,13 +29,17 @@ pin_library(cap libcap libcap.a)
 pin_library(md libmd libmd.a)
 pin_library(mnl libmnl libmnl.a)
 
-# Which names are public suffixes. Its archive needs two more.
+# Which names are public suffixes, and how names that aren't ASCII are written in ASCII. The first one's
+# archive needs the second's.
 find_library(PIN_IDN2_ARCHIVE libidn2.a)
 find_library(PIN_UNISTRING_ARCHIVE libunistring.a)
 if(PIN_IDN2_ARCHIVE AND PIN_UNISTRING_ARCHIVE)
+    pin_library(idn2 libidn2 libidn2.a)
     pin_library(psl libpsl libpsl.a)
+    target_link_libraries(pin_idn2_lib INTERFACE "${PIN_UNISTRING_ARCHIVE}")
     target_link_libraries(pin_psl_lib INTERFACE "${PIN_IDN2_ARCHIVE}" "${PIN_UNISTRING_ARCHIVE}")
 else()
+    pin_library(idn2 libidn2 "")
     pin_library(psl libpsl "")
 endif()
 pin_library(sqlite sqlite3 libsqlite3.a)

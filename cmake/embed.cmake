@@ -2,9 +2,11 @@
 set(arrays "")
 set(rows "")
 set(count 0)
+set(all "")
 foreach(input IN LISTS INPUTS)
     get_filename_component(file "${input}" NAME)
     file(READ "${input}" hex HEX)
+    string(APPEND all "${file} ${hex}\n")
     string(LENGTH "${hex}" digits)
     math(EXPR size "${digits} / 2")
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
@@ -12,6 +14,7 @@ foreach(input IN LISTS INPUTS)
     string(APPEND rows "    {\"${file}\", data_${count}, ${size}},\n")
     math(EXPR count "${count} + 1")
 endforeach()
+string(SHA256 digest "${all}")
 file(WRITE "${OUT}.h" "#pragma once
 #include <stddef.h>
 #ifndef PIN_EMBEDDED_DEFINED
@@ -24,10 +27,12 @@ struct pin_embedded {
 #endif
 extern const struct pin_embedded ${NAME}[];
 extern const size_t ${NAME}_count;
+extern const char ${NAME}_digest[];
 ")
 file(WRITE "${OUT}.c" "#include \"${NAME}.h\"
 ${arrays}
 const struct pin_embedded ${NAME}[] = {
 ${rows}};
 const size_t ${NAME}_count = ${count};
+const char ${NAME}_digest[] = \"${digest}\";
 ")

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -127,33 +128,69 @@ static bool add_copy(struct build *build, const char *source, const char *target
     return true;
 }
 
+enum place { MISSING, PLAIN, ELSEWHERE };
+
+/* PLAIN, with its status: no link leads there, as with most. realpath(3) asks for each name on the way once
+ * more for each file, which took a fifth of the time in which a run is planned. */
+static enum place look_at(int etc, const char *name, struct stat *status) {
+    char part[PATH_MAX];
+    size_t length = strlen(name), end = 0;
+    if (length >= sizeof(part))
+        return ELSEWHERE;
+    memcpy(part, name, length + 1);
+    while (end < length) {
+        end += 1 + strcspn(name + end + 1, "/");
+        part[end] = '\0';
+        if (fstatat(etc, part, status, AT_SYMLINK_NOFOLLOW) != 0)
+            return errno == ENOENT || errno == ENOTDIR ? MISSING : ELSEWHERE;
+        if (S_ISLNK(status->st_mode))
+            return ELSEWHERE;
+        part[end] = name[end];
+    }
+    return PLAIN;
+}
+
+/* What `name` is in truth; NULL where it isn't there. */
+static const char *find_shown(struct build *build, int etc, const char *name, struct stat *status) {
+    char resolved[PATH_MAX];
+    const char *source = pin_arena_printf(build->arena, "/etc/%s", name);
+    switch (look_at(etc, name, status)) {
+    case MISSING: return NULL;
+    case PLAIN: return source;
+    case ELSEWHERE: break;
+    }
+    return realpath(source, resolved) != NULL && stat(resolved, status) == 0
+               ? pin_arena_strdup(build->arena, resolved)
+               : NULL;
+}
+
 /* A file or folder of /etc that lies in /usr becomes a link, a small file a copy, and all else is bound. What
  * isn't there, or leads out of /etc and /usr, is left out. */
-static void add_shown(struct build *build, const char *name) {
-    char resolved[PATH_MAX];
-    struct stat status;
-    char *source = pin_arena_printf(build->arena, "/etc/%s", name), *target = source + 1;
-    if (realpath(source, resolved) == NULL)
+static void add_shown(struct build *build, int etc, const char *name) {
+    struct stat status = {0};
+    char *target = pin_arena_printf(build->arena, "etc/%s", name);
+    const char *source = find_shown(build, etc, name, &status);
+    if (source == NULL)
         return;
-    if (strncmp(resolved, "/usr/", 5) == 0) {
+    if (strncmp(source, "/usr/", 5) == 0) {
         add_parents(build, target);
-        add_link(build, target, pin_arena_strdup(build->arena, resolved));
+        add_link(build, target, source);
         return;
     }
-    if (strncmp(resolved, "/etc/", 5) != 0 || stat(resolved, &status) != 0)
+    if (strncmp(source, "/etc/", 5) != 0)
         return;
     if (S_ISDIR(status.st_mode)) {
         add_parents(build, target);
         add_directory(build, target, 0755);
     } else if (S_ISREG(status.st_mode) && (status.st_mode & S_IROTH) != 0) {
         add_parents(build, target);
-        if (add_copy(build, resolved, target, &status))
+        if (add_copy(build, source, target, &status))
             return;
         add_file(build, target, "");
     } else {
         return;
     }
-    add_bind(build, pin_arena_strdup(build->arena, resolved), target);
+    add_bind(build, source, target);
 }
 
 static void add_users(struct build *build, const struct pin_rootfs_identity *identity) {
@@ -185,8 +222,9 @@ static void add_etc(struct build *build, const struct pin_rootfs_identity *ident
     add_file(build, "etc/hostname", pin_arena_printf(build->arena, "%s\n", hostname));
     add_file(build, "etc/resolv.conf", "# no name server: the policy allows no destination\n");
     add_link(build, "etc/mtab", "../proc/self/mounts");
+    PIN_CLOSE int etc = open("/etc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     for (size_t i = 0; i < PIN_COUNT(shown); i++)
-        add_shown(build, shown[i].path);
+        add_shown(build, etc, shown[i].path);
 }
 
 static void add_mount_points(struct build *build) {

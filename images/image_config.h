@@ -20,11 +20,20 @@ struct pin_image_label {
     const char *key, *value;
 };
 
+/* Entries that the store keeps otherwise than a layer has them: docs/images.md "Unpacking". */
+struct pin_layer_losses {
+    uint64_t devices;    /* empty files stand in for them */
+    uint64_t set_ids;    /* files without their set-user-id and set-group-id bits */
+    uint64_t owners;     /* with owners that a sandbox of this user can't have */
+    uint64_t attributes; /* without file capabilities, ACLs and the like */
+};
+
 struct pin_image_layer {
     const char *diff_id; /* "sha256:…" of the tar: the name of the unpacked layer */
     const char *blob;    /* "sha256:…" as it came */
     const char *media_type;
     uint64_t blob_bytes, unpacked_bytes, entries;
+    struct pin_layer_losses lost; /* not in a record: pin_layer_have() tells it */
 };
 
 struct pin_image_history {

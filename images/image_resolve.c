@@ -53,8 +53,16 @@ static bool find_digest(const struct pin_image_store *store, const char *asked, 
     return pin_hint(err, "ask for that digest, or pull the one that you want");
 }
 
+static bool lock_shared(int fd) {
+    while (flock(fd, LOCK_SH) < 0)
+        if (errno != EINTR)
+            return false;
+    return true;
+}
+
 /* Locks the image's folder. `gc` removes one only under the exclusive lock, and that of an image that has a
- * name it never takes; so what still has its record after we got our lock stays. */
+ * name it never takes; so what still has its record after we got our lock stays. Who mends a layer has the
+ * lock for a moment. */
 static int hold_image(const struct pin_image_store *store, const char *hex, const char *asked,
                       struct pin_error *err) {
     char path[96];
@@ -62,7 +70,7 @@ static int hold_image(const struct pin_image_store *store, const char *hex, cons
     PIN_CLOSE int fd = openat(store->dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 && errno != ENOENT)
         (void)pin_fail_errno(err, "open the image '%.200s'", asked);
-    else if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) < 0 || faccessat(fd, "record", F_OK, 0) < 0)
+    else if (fd < 0 || !lock_shared(fd) || faccessat(fd, "record", F_OK, 0) < 0)
         (void)no_such(asked, err);
     else
         return pin_steal_fd(&fd);

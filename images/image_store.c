@@ -88,8 +88,11 @@ bool pin_image_store_open_at(struct pin_image_store *store, const char *path, bo
         return false;
     PIN_CLOSE int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0) {
+        bool absent = errno == ENOENT;
         (void)pin_fail_errno(err, "open the image store '%s'", path);
-        return pin_point(err, "%s", path);
+        (void)pin_point(err, "%s", path);
+        return absent ? pin_hint(err, "no image is stored yet: 'pinfold image import' or 'pull' stores one")
+                      : false;
     }
     if (!is_ours(dir, path, err))
         return false;

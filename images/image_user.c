@@ -3,17 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
-#include "base/units.h"
+#include "base/users.h"
 
 #define FILE_MAX ((size_t)1024 * 1024) /* bytes */
-#define NAME_MAX_BYTES 256
 
 enum layer_has { LAYER_HAS, LAYER_HASNT, LAYER_HIDES };
 
@@ -54,68 +52,25 @@ static char *read_database(const struct pin_rootfs *rootfs, const char *name) {
     return NULL;
 }
 
-/* The field of a line, counted from 0, cut at ':' or the line's end. */
-static bool field(const char *line, unsigned number, char to[NAME_MAX_BYTES]) {
-    for (; number > 0; number--) {
-        line += strcspn(line, ":\n");
-        if (*line != ':')
-            return false;
-        line++;
-    }
-    size_t size = strcspn(line, ":\n");
-    if (size >= NAME_MAX_BYTES)
-        return false;
-    memcpy(to, line, size);
-    to[size] = '\0';
-    return true;
-}
-
-static bool parse_id(const char *text, uint32_t *id) {
-    uint64_t value;
-    if (!pin_parse_u64(text, &value) || value >= UINT32_MAX)
-        return false;
-    *id = (uint32_t)value;
-    return true;
-}
-
-/* The line whose field `key` is `value`, or NULL. */
-static const char *find_line(const char *text, unsigned key, const char *value) {
-    char found[NAME_MAX_BYTES];
-    for (const char *line = text; line != NULL && *line != '\0';) {
-        if (field(line, key, found) && strcmp(found, value) == 0)
-            return line;
-        line = strchr(line, '\n');
-        line = line == NULL ? NULL : line + 1;
-    }
-    return NULL;
-}
-
-static bool id_in(const char *line, unsigned number, uint32_t *id) {
-    char text[NAME_MAX_BYTES];
-    return line != NULL && field(line, number, text) && parse_id(text, id);
-}
-
 static bool find_user(const struct pin_rootfs *rootfs, const char *user, uint32_t *uid, uint32_t *gid,
                       struct pin_error *err) {
     PIN_FREE char *passwd = read_database(rootfs, "passwd");
-    bool number = parse_id(user, uid);
-    const char *line = find_line(passwd, number ? 2 : 0, user);
-    if (!number && !id_in(line, 2, uid)) {
+    bool has_gid;
+    if (!pin_user_find(passwd, user, uid, gid, &has_gid)) {
         (void)pin_fail(err, PIN_ERROR_NOT_FOUND,
                        "the image runs as '%.60s', whom its etc/passwd doesn't have", user);
         return pin_hint(err, "name a user by its number in the request or the policy");
     }
-    if (!id_in(line, 3, gid))
+    if (!has_gid)
         *gid = 0;
     return true;
 }
 
 static bool find_group(const struct pin_rootfs *rootfs, const char *group, uint32_t *gid,
                        struct pin_error *err) {
-    if (parse_id(group, gid))
-        return true;
-    PIN_FREE char *database = read_database(rootfs, "group");
-    if (id_in(find_line(database, 0, group), 2, gid))
+    uint32_t number;
+    PIN_FREE char *database = pin_user_id(group, &number) ? NULL : read_database(rootfs, "group");
+    if (pin_group_find(database, group, gid))
         return true;
     (void)pin_fail(err, PIN_ERROR_NOT_FOUND,
                    "the image runs in group '%.60s', which its etc/group doesn't have", group);
@@ -124,18 +79,13 @@ static bool find_group(const struct pin_rootfs *rootfs, const char *group, uint3
 
 bool pin_image_user(const struct pin_rootfs *rootfs, const char *user, uint32_t *uid, uint32_t *gid,
                     struct pin_error *err) {
-    char name[NAME_MAX_BYTES];
-    const char *colon = strchr(user, ':');
-    size_t size = colon == NULL ? strlen(user) : (size_t)(colon - user);
+    struct pin_user_name name;
     uint32_t found_uid = UINT32_MAX, found_gid = UINT32_MAX;
-    if (size >= sizeof(name) || strpbrk(user, "\n") != NULL || (size == 0 && user[0] != '\0') ||
-        (colon != NULL && (colon[1] == '\0' || strchr(colon + 1, ':') != NULL)))
+    if (!pin_user_split(user[0] == '\0' ? "0" : user, &name))
         return pin_fail(err, PIN_ERROR_INVALID, "the image's user isn't 'user' or 'user:group'");
-    memcpy(name, user, size);
-    name[size] = '\0';
-    if (!find_user(rootfs, size == 0 ? "0" : name, &found_uid, &found_gid, err))
+    if (!find_user(rootfs, name.user, &found_uid, &found_gid, err))
         return false;
-    if (colon != NULL && !find_group(rootfs, colon + 1, &found_gid, err))
+    if (name.group[0] != '\0' && !find_group(rootfs, name.group, &found_gid, err))
         return false;
     *uid = found_uid;
     *gid = found_gid;

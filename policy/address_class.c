@@ -6,49 +6,52 @@
 #include "base/names.h"
 #include "policy/egress_rule.h"
 
+#define V4(a, b, c, d)                                                                                       \
+    { [10] = 0xff, [11] = 0xff, a, b, c, d }
+
 /* The first row that matches decides: single addresses stand before the networks around them. */
 static const struct block {
-    const char *network;
-    unsigned bits;
+    uint8_t network[PIN_ADDRESS_SIZE];
+    unsigned bits; /* of an IPv4 address: of its 32 */
     enum pin_address_class class;
 } blocks[] = {
-    {"169.254.169.254", 32,  PIN_ADDRESS_METADATA   }, /* nearly every cloud */
-    {"169.254.170.2",   32,  PIN_ADDRESS_METADATA   }, /* credentials of AWS tasks */
-    {"100.100.100.200", 32,  PIN_ADDRESS_METADATA   }, /* Alibaba */
-    {"192.0.0.192",     32,  PIN_ADDRESS_METADATA   }, /* Oracle */
-    {"168.63.129.16",   32,  PIN_ADDRESS_METADATA   }, /* Azure's wire server */
-    {"fd00:ec2::254",   128, PIN_ADDRESS_METADATA   }, /* AWS */
-    {"fd20:ce::254",    128, PIN_ADDRESS_METADATA   }, /* Google */
-    {"0.0.0.0",         8,   PIN_ADDRESS_UNSPECIFIED},
-    {"127.0.0.0",       8,   PIN_ADDRESS_LOOPBACK   },
-    {"10.0.0.0",        8,   PIN_ADDRESS_PRIVATE    },
-    {"172.16.0.0",      12,  PIN_ADDRESS_PRIVATE    },
-    {"192.168.0.0",     16,  PIN_ADDRESS_PRIVATE    },
-    {"100.64.0.0",      10,  PIN_ADDRESS_SHARED     },
-    {"169.254.0.0",     16,  PIN_ADDRESS_LINK_LOCAL },
-    {"198.18.0.0",      15,  PIN_ADDRESS_BENCHMARK  },
-    {"192.88.99.0",     24,  PIN_ADDRESS_6TO4       },
-    {"192.0.0.0",       24,  PIN_ADDRESS_RESERVED   },
-    {"224.0.0.0",       4,   PIN_ADDRESS_MULTICAST  },
-    {"255.255.255.255", 32,  PIN_ADDRESS_BROADCAST  },
-    {"240.0.0.0",       4,   PIN_ADDRESS_RESERVED   },
-    {"0.0.0.0",         0,   PIN_ADDRESS_PUBLIC     },
-    {"::",              128, PIN_ADDRESS_UNSPECIFIED},
-    {"::1",             128, PIN_ADDRESS_LOOPBACK   },
-    {"64:ff9b::",       96,  PIN_ADDRESS_NAT64      },
-    {"64:ff9b:1::",     48,  PIN_ADDRESS_NAT64      },
-    {"::ffff:0:0:0",    96,  PIN_ADDRESS_EMBEDDED   },
-    {"::",              96,  PIN_ADDRESS_EMBEDDED   },
-    {"2002::",          16,  PIN_ADDRESS_6TO4       },
-    {"2001::",          32,  PIN_ADDRESS_TEREDO     },
-    {"2001:db8::",      32,  PIN_ADDRESS_PUBLIC     },
-    {"2001::",          23,  PIN_ADDRESS_RESERVED   }, /* protocol assignments, ORCHID */
-    {"fc00::",          7,   PIN_ADDRESS_PRIVATE    },
-    {"fe80::",          10,  PIN_ADDRESS_LINK_LOCAL },
-    {"fec0::",          10,  PIN_ADDRESS_PRIVATE    }, /* site-local, withdrawn */
-    {"ff00::",          8,   PIN_ADDRESS_MULTICAST  },
-    {"2000::",          3,   PIN_ADDRESS_PUBLIC     },
-    {"::",              0,   PIN_ADDRESS_RESERVED   }, /* nothing else is assigned */
+    {V4(169,                   254,                     169,254), 32, PIN_ADDRESS_METADATA}, /* nearly every cloud */
+    {V4(169,                      254,                         170,2), 32, PIN_ADDRESS_METADATA}, /* credentials of AWS tasks */
+    {V4(100,100,100,200), 32, PIN_ADDRESS_METADATA}, /* Alibaba */
+    {V4(192,    0,                           0,192), 32, PIN_ADDRESS_METADATA}, /* Oracle */
+    {V4(168,                     63,                                             129, 16), 32, PIN_ADDRESS_METADATA}, /* Azure's wire server */
+    {{0xfd, [2] = 0x0e, 0xc2, [14] = 0x02, 0x54},                        128,                                          PIN_ADDRESS_METADATA}, /* fd00:ec2::254/128: AWS */
+    {{0xfd, 0x20, [3] = 0xce, [14] = 0x02, 0x54},                    128,                                         PIN_ADDRESS_METADATA}, /* fd20:ce::254/128: Google */
+    {V4(0,                   0,                    0,0), 8, PIN_ADDRESS_UNSPECIFIED},
+    {V4(127,                      0,                         0,0), 8, PIN_ADDRESS_LOOPBACK},
+    {V4(10,0,0,0), 8, PIN_ADDRESS_PRIVATE},
+    {V4(172,  16,0,0), 12, PIN_ADDRESS_PRIVATE},
+    {V4(192,     168,        0,                                  0), 16, PIN_ADDRESS_PRIVATE},
+    {V4(100, 64,                        0,0), 10, PIN_ADDRESS_SHARED},
+    {V4(169,                       254,                    0,0), 16, PIN_ADDRESS_LINK_LOCAL},
+    {V4(198,                        18,                                           0,0), 15, PIN_ADDRESS_BENCHMARK},
+    {V4(192,                      88,                                            99,                              0), 24, PIN_ADDRESS_6TO4},
+    {V4(192,                   0,                                       0, 0), 24, PIN_ADDRESS_RESERVED},
+    {V4(224,                      0,                          0,0), 4, PIN_ADDRESS_MULTICAST},
+    {V4(255,                 255,                                255,255), 32, PIN_ADDRESS_BROADCAST},
+    {V4(240,     0,                            0,0), 4, PIN_ADDRESS_RESERVED},
+    {V4(0,                       0,                     0, 0), 0, PIN_ADDRESS_PUBLIC},
+    {{0},                        128,                                          PIN_ADDRESS_UNSPECIFIED}, /* ::/128 */
+    {{[15] = 0x01},                      128,                                           PIN_ADDRESS_LOOPBACK}, /* ::1/128 */
+    {{[1] = 0x64, 0xff, 0x9b},                   96,                 PIN_ADDRESS_NAT64}, /* 64:ff9b::/96 */
+    {{[1] = 0x64, 0xff, 0x9b, [5] = 0x01},                      48,                        PIN_ADDRESS_NAT64}, /* 64:ff9b:1::/48 */
+    {{[8] = 0xff, 0xff}, 96,PIN_ADDRESS_EMBEDDED}, /* ::ffff:0:0:0/96 */
+    {{0},        96,                               PIN_ADDRESS_EMBEDDED}, /* ::/96 */
+    {{0x20, 0x02},                       16,      PIN_ADDRESS_6TO4}, /* 2002::/16 */
+    {{0x20, 0x01},                        32,                                          PIN_ADDRESS_TEREDO}, /* 2001::/32 */
+    {{0x20, 0x01, 0x0d, 0xb8},                      32,                                            PIN_ADDRESS_PUBLIC}, /* 2001:db8::/32 */
+    {{0x20, 0x01},                   23,                       PIN_ADDRESS_RESERVED}, /* 2001::/23: protocol assignments, ORCHID */
+    {{0xfc},                      7,                        PIN_ADDRESS_PRIVATE}, /* fc00::/7 */
+    {{0xfe, 0x80},                   10,              PIN_ADDRESS_LINK_LOCAL}, /* fe80::/10 */
+    {{0xfe, 0xc0},    10,                           PIN_ADDRESS_PRIVATE}, /* fec0::/10: site-local, withdrawn */
+    {{0xff},                       8,                        PIN_ADDRESS_MULTICAST}, /* ff00::/8 */
+    {{0x20},                        3,                                             PIN_ADDRESS_PUBLIC}, /* 2000::/3 */
+    {{0},                        0,                                   PIN_ADDRESS_RESERVED}, /* ::/0: nothing else is assigned */
 };
 
 static const char *const class_names[] = {
@@ -81,11 +84,8 @@ static bool is_isatap(const uint8_t address[PIN_ADDRESS_SIZE]) {
 }
 
 static bool is_in_block(const uint8_t address[PIN_ADDRESS_SIZE], const struct block *block) {
-    uint8_t network[PIN_ADDRESS_SIZE];
-    if (!pin_address_parse(network, block->network))
-        return false;
-    unsigned bits = block->bits + (pin_address_is_ipv4(network) ? 96 : 0);
-    return pin_cidr_contains(network, (uint8_t)bits, address);
+    unsigned bits = block->bits + (pin_address_is_ipv4(block->network) ? 96 : 0);
+    return pin_cidr_contains(block->network, (uint8_t)bits, address);
 }
 
 enum pin_address_class pin_address_classify(const uint8_t address[PIN_ADDRESS_SIZE]) {

@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "policy/proxy.h"
+#include "policy/publish.h"
 
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
@@ -165,4 +166,11 @@ const char *pin_check_proxy(const char *text, bool site) {
     return *text == '\0' || pin_proxy_parse(text, &proxy)
                ? NULL
                : "a proxy is \"http://HOST:PORT\" or \"socks5://HOST:PORT\", its name and password a secret";
+}
+
+const char *pin_check_publish(const char *text, bool site) {
+    struct pin_publish publish;
+    return (site && strcmp(text, "*") == 0) || pin_publish_parse(text, &publish)
+               ? NULL
+               : "a published port is \"PORT=127.0.0.1:PORT\", \"PORT=[::1]:PORT\" or \"PORT=unix:NAME\"";
 }

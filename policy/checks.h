@@ -11,6 +11,7 @@ const char *pin_check_variable_pattern(const char *text, bool site); /* the same
 const char *pin_check_secret(const char *text, bool site);
 const char *pin_check_proxy(const char *text, bool site); /* "http://HOST:PORT", "socks5://HOST:PORT", "" */
 const char *pin_check_proxy_secret(const char *text, bool site); /* a secret's name, or "" */
+const char *pin_check_publish(const char *text, bool site);      /* publish.h */
 const char *pin_check_label(const char *text, bool site);
 const char *pin_check_image(const char *text, bool site);
 const char *pin_check_host_path(const char *text, bool site); /* with `*` */

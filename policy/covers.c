@@ -7,16 +7,17 @@
 #include "base/text.h"
 #include "policy/checks.h"
 #include "policy/egress_rule.h"
+#include "policy/publish.h"
 
 /* A `*` of the inner pattern can only be matched by one of the outer, which then takes whatever it stands
  * for. */
-bool pin_glob_covers(const char *outer, const char *inner) {
+static bool pattern_covers(const char *outer, const char *inner) {
     return pin_glob_match(outer, inner);
 }
 
 static bool covers_glob(const void *outer, const void *inner) {
     const struct pin_string *wide = outer, *narrow = inner;
-    return pin_glob_covers(wide->text, narrow->text);
+    return pattern_covers(wide->text, narrow->text);
 }
 
 static bool covers_same(const void *outer, const void *inner) {
@@ -39,7 +40,7 @@ static bool has_key(const struct pin_strings *keys, const char *key) {
 /* An image that must be signed by one of few keys is less than one that may be signed by one of many. */
 static bool covers_image(const void *outer, const void *inner) {
     const struct pin_image_rule *wide = outer, *narrow = inner;
-    if (!pin_glob_covers(wide->pattern, narrow->pattern))
+    if (!pattern_covers(wide->pattern, narrow->pattern))
         return false;
     if (!wide->require_signature)
         return true;
@@ -61,24 +62,29 @@ static bool covers_mount(const void *outer, const void *inner) {
 static bool covers_host_path(const void *outer, const void *inner) {
     const struct pin_string *wide = outer, *narrow = inner;
     char below[PATH_MAX + 3];
-    if (strcmp(wide->text, "/") == 0 || pin_glob_covers(wide->text, narrow->text))
+    if (strcmp(wide->text, "/") == 0 || pattern_covers(wide->text, narrow->text))
         return true;
     int size = snprintf(below, sizeof(below), "%s/*", wide->text);
-    return size > 0 && (size_t)size < sizeof(below) && pin_glob_covers(below, narrow->text);
+    return size > 0 && (size_t)size < sizeof(below) && pattern_covers(below, narrow->text);
 }
 
 /* "PROGRAM" stands for it with any argument. */
 static bool covers_hook(const void *outer, const void *inner) {
     const struct pin_string *wide = outer, *narrow = inner;
     if (strchr(wide->text, ' ') != NULL)
-        return strchr(narrow->text, ' ') != NULL && pin_glob_covers(wide->text, narrow->text);
+        return strchr(narrow->text, ' ') != NULL && pattern_covers(wide->text, narrow->text);
     char program[1025];
     size_t size = strcspn(narrow->text, " ");
     if (size >= sizeof(program))
         return false;
     memcpy(program, narrow->text, size);
     program[size] = '\0';
-    return pin_glob_covers(wide->text, program);
+    return pattern_covers(wide->text, program);
+}
+
+static bool covers_publish(const void *outer, const void *inner) {
+    const struct pin_string *wide = outer, *narrow = inner;
+    return pin_publish_covers(wide->text, narrow->text);
 }
 
 static bool covers_target(const void *outer, const void *inner) {
@@ -137,6 +143,7 @@ pin_covers *pin_covers_of(const struct pin_field_row *row) {
     case PIN_FIELD_ENGINE_READ:
     case PIN_FIELD_ENGINE_WRITE: return covers_host_path;
     case PIN_FIELD_ENGINE_HOOKS: return covers_hook;
+    case PIN_FIELD_PUBLISH: return covers_publish;
     case PIN_FIELD_SYSCALLS_ALLOW: return covers_allowed;
     case PIN_FIELD_SYSCALLS_DENY: return covers_denied;
     case PIN_FIELD_PASS:
@@ -146,7 +153,7 @@ pin_covers *pin_covers_of(const struct pin_field_row *row) {
     }
 }
 
-size_t pin_item_size(const struct pin_field_row *row) {
+static size_t item_size(const struct pin_field_row *row) {
     switch ((int)row->type) {
     case PIN_TYPE_IMAGES: return sizeof(struct pin_image_rule);
     case PIN_TYPE_MOUNTS: return sizeof(struct pin_mount_rule);
@@ -161,7 +168,7 @@ size_t pin_item_size(const struct pin_field_row *row) {
 
 struct pin_list pin_list_of(const struct pin_policy *policy, const struct pin_field_row *row) {
     const char *base = (const char *)policy;
-    struct pin_list list = {.size = pin_item_size(row)};
+    struct pin_list list = {.size = item_size(row)};
     memcpy(&list.items, base + row->offset, sizeof(list.items));
     memcpy(&list.count, base + row->count_offset, sizeof(list.count));
     return list;

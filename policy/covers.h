@@ -11,12 +11,6 @@
 typedef bool pin_covers(const void *outer, const void *inner);
 pin_covers *pin_covers_of(const struct pin_field_row *row);
 
-/* The size of an item of the row's list. */
-size_t pin_item_size(const struct pin_field_row *row);
-
-/* Patterns with `*`: whether all that `inner` matches is matched by `outer`. */
-bool pin_glob_covers(const char *outer, const char *inner);
-
 /* A list as the policy holds it. */
 struct pin_list {
     const char *items;

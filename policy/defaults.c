@@ -67,6 +67,7 @@ static void set_network_limits(struct pin_egress_limits *limits) {
     limits->idle_ns = 30 * 60 * PIN_NS_PER_S;
     limits->names_total = 4096;
     limits->names_per_second = 100;
+    limits->drain_ns = 10 * PIN_NS_PER_S;
 }
 
 void pin_policy_set_defaults(struct pin_policy *policy) {
@@ -79,6 +80,7 @@ void pin_policy_set_defaults(struct pin_policy *policy) {
     policy->image_count = 1;
     policy->filesystem.root = PIN_ROOT_READ_ONLY;
     policy->filesystem.root_size_bytes = PIN_GIB;
+    policy->filesystem.root_storage = PIN_ROOT_IN_MEMORY;
     policy->filesystem.workspace = PIN_ACCESS_WRITE;
     policy->filesystem.workspace_size_bytes = PIN_GIB;
     policy->filesystem.tmp_bytes = 64 * PIN_MIB;
@@ -150,6 +152,7 @@ void pin_policy_set_everything(struct pin_policy *policy) {
     policy->images = pin_arena_memdup(&policy->arena, &any_image, sizeof(any_image));
     policy->image_count = 1;
     policy->filesystem.root = PIN_ROOT_OVERLAY;
+    policy->filesystem.root_storage = PIN_ROOT_ON_DISK;
     policy->filesystem.workspace = PIN_ACCESS_WRITE;
     policy->filesystem.write = (struct pin_strings){COPY(policy, any_path), 1};
     policy->filesystem.mounts = pin_arena_memdup(&policy->arena, &any_mount, sizeof(any_mount));
@@ -160,6 +163,7 @@ void pin_policy_set_everything(struct pin_policy *policy) {
     policy->capabilities = (UINT64_C(1) << PIN_CAPABILITY_COUNT) - 1;
     policy->environment.pass = (struct pin_strings){COPY(policy, any_name), 1};
     policy->secrets = (struct pin_strings){COPY(policy, any_name), 1};
+    policy->network.publish = (struct pin_strings){COPY(policy, any_name), 1};
     policy->engine.shares = policy->engine.joins = (1u << PIN_SPACE_COUNT) - 1;
     policy->engine.roots = policy->engine.read = policy->engine.write =
         (struct pin_strings){COPY(policy, any_path), 1};

@@ -115,6 +115,15 @@ static bool rule_is_left(const struct pin_egress_rules *rules, const struct pin_
     return false;
 }
 
+/* Which of the deny rules takes it; of several the one of its first port. */
+static const struct pin_egress_rule *taken_by(const struct pin_egress_rules *rules,
+                                              const struct pin_egress_rule *allow, const char *host) {
+    uint16_t first = allow->port_count > 0 && allow->ports[0].first > 0 ? allow->ports[0].first : 1;
+    struct pin_destination to = {.host = host, .port = first};
+    const struct pin_egress_rule *deny = find_deny(rules, &to);
+    return deny != NULL ? deny : allow;
+}
+
 struct pin_verdict pin_egress_judge_name(const struct pin_egress_rules *rules, const char *host) {
     struct pin_verdict nearest = not_listed(rules);
     for (size_t i = 0; i < rules->allow_count; i++) {
@@ -123,7 +132,7 @@ struct pin_verdict pin_egress_judge_name(const struct pin_egress_rules *rules, c
             continue;
         if (rule_is_left(rules, rule, host))
             return (struct pin_verdict){.allowed = true, .reason = PIN_EGRESS_ALLOWED, .rule = rule};
-        nearest = (struct pin_verdict){.reason = PIN_EGRESS_DENY_RULE, .rule = rule};
+        nearest = (struct pin_verdict){.reason = PIN_EGRESS_DENY_RULE, .rule = taken_by(rules, rule, host)};
     }
     return nearest;
 }

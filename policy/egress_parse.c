@@ -8,7 +8,7 @@
 
 static bool parse_target(const char *target, size_t size, struct pin_arena *arena,
                          struct pin_egress_rule *rule, struct pin_error *err) {
-    char text[PIN_HOST_MAX + 4], canonical[PIN_HOST_MAX + 2];
+    char text[PIN_HOST_WRITTEN_MAX + 2], canonical[PIN_HOST_MAX + 2];
     if (size >= sizeof(text))
         return pin_fail(err, PIN_ERROR_INVALID, "the destination is too long");
     memcpy(text, target, size);

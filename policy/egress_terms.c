@@ -10,10 +10,10 @@
 
 const struct pin_egress_limits pin_egress_no_limits = {
     PIN_UNLIMITED, PIN_UNLIMITED, PIN_UNLIMITED, PIN_UNLIMITED, PIN_UNLIMITED,
-    PIN_UNLIMITED, PIN_UNLIMITED, PIN_UNLIMITED, PIN_UNLIMITED,
+    PIN_UNLIMITED, PIN_UNLIMITED, PIN_UNLIMITED, PIN_UNLIMITED, PIN_UNLIMITED,
 };
 
-static const size_t offsets[] = {
+const size_t pin_egress_limit_offsets[PIN_EGRESS_LIMIT_COUNT] = {
     offsetof(struct pin_egress_limits, connections_at_once),
     offsetof(struct pin_egress_limits, connections_total),
     offsetof(struct pin_egress_limits, bytes_out),
@@ -23,18 +23,19 @@ static const size_t offsets[] = {
     offsetof(struct pin_egress_limits, lifetime_ns),
     offsetof(struct pin_egress_limits, names_total),
     offsetof(struct pin_egress_limits, names_per_second),
+    offsetof(struct pin_egress_limits, drain_ns),
 };
-_Static_assert(PIN_COUNT(offsets) * sizeof(uint64_t) == sizeof(struct pin_egress_limits),
-               "every limit is compared");
+_Static_assert(PIN_EGRESS_LIMIT_COUNT * sizeof(uint64_t) == sizeof(struct pin_egress_limits),
+               "every limit is compared, and told");
 
 static uint64_t limit_at(const struct pin_egress_limits *limits, size_t index) {
     uint64_t value;
-    memcpy(&value, (const char *)limits + offsets[index], sizeof(value));
+    memcpy(&value, (const char *)limits + pin_egress_limit_offsets[index], sizeof(value));
     return value;
 }
 
 bool pin_egress_limits_within(const struct pin_egress_limits *a, const struct pin_egress_limits *b) {
-    for (size_t i = 0; i < PIN_COUNT(offsets); i++)
+    for (size_t i = 0; i < PIN_EGRESS_LIMIT_COUNT; i++)
         if (limit_at(a, i) > limit_at(b, i))
             return false;
     return true;

@@ -6,9 +6,15 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 #include "policy/port_set.h"
 
 extern const struct pin_egress_limits pin_egress_no_limits;
+
+/* Where each limit lies in the struct, in the order in which the broker is told them. */
+#define PIN_EGRESS_LIMIT_COUNT 10
+extern const size_t pin_egress_limit_offsets[PIN_EGRESS_LIMIT_COUNT];
 
 /* What connections to this port are held to: TLS, HTTP or NONE, never AUTO. */
 enum pin_inspect pin_egress_inspection(const struct pin_egress_rule *rule, uint16_t port);

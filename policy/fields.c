@@ -13,9 +13,9 @@
 #define LIST(name, kind, id, list, n)                                                                        \
     FIELD(name, kind, id, list, .count_offset = offsetof(struct pin_policy, n))
 /* NOLINTBEGIN(bugprone-macro-parentheses): the name of a member can't stand in parentheses */
-#define STRINGS(name, id, list, accepts)                                                                     \
+#define STRINGS(name, id, list, accepts, such)                                                               \
     FIELD(name, STRINGS, id, list.items, .count_offset = offsetof(struct pin_policy, list.count),            \
-          .check = (accepts))
+          .check = (accepts), .example = "such as '" such "'")
 /* NOLINTEND(bugprone-macro-parentheses) */
 #define WORDS(name, kind, id, member, table)                                                                 \
     FIELD(name, kind, id, member, .words = (table), .word_count = PIN_COUNT(table))
@@ -39,8 +39,9 @@ static const struct pin_field_object workspace = {workspace_rows, PIN_COUNT(work
 static const struct pin_field_row filesystem_rows[] = {
     WORDS("root", CHOICE, FILESYSTEM_ROOT, filesystem.root, pin_root_mode_words),
     UNLIMITED("root_size", SIZE, FILESYSTEM_ROOT_SIZE, filesystem.root_size_bytes, 0, LARGEST),
+    WORDS("root_storage", CHOICE, FILESYSTEM_ROOT_STORAGE, filesystem.root_storage, pin_root_storage_words),
     OBJECT("workspace", workspace),
-    STRINGS("write", WRITE, filesystem.write, pin_check_write_path),
+    STRINGS("write", WRITE, filesystem.write, pin_check_write_path, "/workspace"),
     LIMIT("tmp", SIZE, FILESYSTEM_TMP, filesystem.tmp_bytes, 0, LARGEST),
     LIST("mounts", MOUNTS, MOUNTS, filesystem.mounts, filesystem.mount_count),
 };
@@ -75,14 +76,16 @@ static const struct pin_field_row limit_rows[] = {
     UNLIMITED("lifetime", TIME, LIFETIME, network.limits.lifetime_ns, PIN_NS_PER_S, YEAR),
     UNLIMITED("names", COUNT, NAMES, network.limits.names_total, 1, COUNT_MAX),
     UNLIMITED("names_rate", COUNT, NAMES_RATE, network.limits.names_per_second, 1, COUNT_MAX),
+    LIMIT("drain", TIME, DRAIN, network.limits.drain_ns, 0, 3600 * PIN_NS_PER_S),
 };
 const struct pin_field_object pin_limit_fields = {limit_rows, PIN_COUNT(limit_rows)};
 
-#define STRING(name, id, member, accepts) FIELD(name, STRING, id, member, .check = (accepts))
+#define STRING(name, id, member, accepts, such)                                                              \
+    FIELD(name, STRING, id, member, .check = (accepts), .example = "such as '" such "'")
 
 static const struct pin_field_row proxy_rows[] = {
-    STRING("url", PROXY_URL, network.proxy_url, pin_check_proxy),
-    STRING("secret", PROXY_SECRET, network.proxy_secret, pin_check_proxy_secret),
+    STRING("url", PROXY_URL, network.proxy_url, pin_check_proxy, "http://proxy.example.com:3128"),
+    STRING("secret", PROXY_SECRET, network.proxy_secret, pin_check_proxy_secret, "PROXY_LOGIN"),
 };
 static const struct pin_field_object proxy = {proxy_rows, PIN_COUNT(proxy_rows)};
 
@@ -90,6 +93,7 @@ static const struct pin_field_row network_rows[] = {
     LIST("egress", EGRESS, EGRESS, network.egress, network.egress_count),
     LIST("deny", DENY, EGRESS_DENY, network.deny, network.deny_count),
     LIST("budgets", BUDGETS, BUDGETS, network.budgets, network.budget_count),
+    STRINGS("publish", PUBLISH, network.publish, pin_check_publish, "3000=127.0.0.1:0"),
     OBJECT("limits", pin_limit_fields),
     OBJECT("upstream_proxy", proxy),
     WORDS("unknown_names", CHOICE, UNKNOWN_NAMES, network.unknown_names, pin_unknown_names_words),
@@ -112,16 +116,16 @@ static const struct pin_field_row identity_rows[] = {
 static const struct pin_field_object identity = {identity_rows, PIN_COUNT(identity_rows)};
 
 static const struct pin_field_row environment_rows[] = {
-    STRINGS("pass", PASS, environment.pass, pin_check_variable),
+    STRINGS("pass", PASS, environment.pass, pin_check_variable, "LANG"),
     LIST("set", VARIABLES, SET, environment.set, environment.set_count),
-    STRINGS("refuse", REFUSE, environment.refuse, pin_check_variable_pattern),
+    STRINGS("refuse", REFUSE, environment.refuse, pin_check_variable_pattern, "LD_*"),
 };
 static const struct pin_field_object environment = {environment_rows, PIN_COUNT(environment_rows)};
 
 static const struct pin_field_row labels_rows[] = {
-    STRINGS("secrets", LABELS_SECRETS, audit.labels_secrets, pin_check_label),
-    STRINGS("egress", LABELS_EGRESS, audit.labels_egress, pin_check_label),
-    STRINGS("privileged", LABELS_PRIVILEGED, audit.labels_privileged, pin_check_label),
+    STRINGS("secrets", LABELS_SECRETS, audit.labels_secrets, pin_check_label, "tenant"),
+    STRINGS("egress", LABELS_EGRESS, audit.labels_egress, pin_check_label, "tenant"),
+    STRINGS("privileged", LABELS_PRIVILEGED, audit.labels_privileged, pin_check_label, "tenant"),
 };
 static const struct pin_field_object require_labels_for = {labels_rows, PIN_COUNT(labels_rows)};
 
@@ -129,7 +133,7 @@ static const struct pin_field_row audit_rows[] = {
     FIELD("record", STRINGS, RECORD, audit.record.items,
           .count_offset = offsetof(struct pin_policy, audit.record.count), .words = pin_record_words,
           .word_count = PIN_COUNT(pin_record_words)),
-    STRINGS("require_labels", REQUIRE_LABELS, audit.require_labels, pin_check_label),
+    STRINGS("require_labels", REQUIRE_LABELS, audit.require_labels, pin_check_label, "tenant"),
     OBJECT("require_labels_for", require_labels_for),
     FIELD("sync", FLAG, AUDIT_SYNC, audit.sync, .max = 1),
     WORDS("on_failure", CHOICE, AUDIT_FAILURE, audit.on_failure, pin_audit_failure_words),
@@ -139,10 +143,10 @@ static const struct pin_field_object audit = {audit_rows, PIN_COUNT(audit_rows)}
 static const struct pin_field_row engine_rows[] = {
     WORDS("shares", SET32, ENGINE_SHARES, engine.shares, pin_space_words),
     WORDS("joins", SET32, ENGINE_JOINS, engine.joins, pin_space_words),
-    STRINGS("roots", ENGINE_ROOTS, engine.roots, pin_check_host_path),
-    STRINGS("read", ENGINE_READ, engine.read, pin_check_host_path),
-    STRINGS("write", ENGINE_WRITE, engine.write, pin_check_host_path),
-    STRINGS("hooks", ENGINE_HOOKS, engine.hooks, pin_check_hook),
+    STRINGS("roots", ENGINE_ROOTS, engine.roots, pin_check_host_path, "/var/lib/containers/*"),
+    STRINGS("read", ENGINE_READ, engine.read, pin_check_host_path, "/var/lib/containers/*"),
+    STRINGS("write", ENGINE_WRITE, engine.write, pin_check_host_path, "/var/lib/containers/*"),
+    STRINGS("hooks", ENGINE_HOOKS, engine.hooks, pin_check_hook, "/usr/bin/hook prestart"),
     FIELD("unfiltered", FLAG, ENGINE_UNFILTERED, engine.unfiltered, .max = 1),
 };
 static const struct pin_field_object engine = {engine_rows, PIN_COUNT(engine_rows)};
@@ -160,7 +164,7 @@ static const struct pin_field_row policy_rows[] = {
     WORDS("capabilities", SET64, CAPABILITIES, capabilities, pin_capability_words),
     OBJECT("identity", identity),
     OBJECT("environment", environment),
-    STRINGS("secrets", SECRETS, secrets, pin_check_secret),
+    STRINGS("secrets", SECRETS, secrets, pin_check_secret, "API_KEY"),
     FIELD("privileged", FLAG, PRIVILEGED, privileged, .max = 1),
     OBJECT("engine", engine),
     FIELD("tty", FLAG, TTY, tty, .max = 1),
@@ -175,6 +179,7 @@ static const char *const pointers[] = {
     [PIN_FIELD_DESCRIPTION] = "/description",
     [PIN_FIELD_FILESYSTEM_ROOT] = "/filesystem/root",
     [PIN_FIELD_FILESYSTEM_ROOT_SIZE] = "/filesystem/root_size",
+    [PIN_FIELD_FILESYSTEM_ROOT_STORAGE] = "/filesystem/root_storage",
     [PIN_FIELD_WORKSPACE_ACCESS] = "/filesystem/workspace/access",
     [PIN_FIELD_WORKSPACE_SIZE] = "/filesystem/workspace/size",
     [PIN_FIELD_FILESYSTEM_TMP] = "/filesystem/tmp",
@@ -204,6 +209,7 @@ static const char *const pointers[] = {
     [PIN_FIELD_LIFETIME] = "/network/limits/lifetime",
     [PIN_FIELD_NAMES] = "/network/limits/names",
     [PIN_FIELD_NAMES_RATE] = "/network/limits/names_rate",
+    [PIN_FIELD_DRAIN] = "/network/limits/drain",
     [PIN_FIELD_SYSCALLS_BASELINE] = "/syscalls/baseline",
     [PIN_FIELD_SYSCALLS_ON_DENY] = "/syscalls/on_deny",
     [PIN_FIELD_USER] = "/identity/user",
@@ -223,6 +229,7 @@ static const char *const pointers[] = {
     [PIN_FIELD_MOUNTS] = "/filesystem/mounts",
     [PIN_FIELD_EGRESS] = "/network/egress",
     [PIN_FIELD_EGRESS_DENY] = "/network/deny",
+    [PIN_FIELD_PUBLISH] = "/network/publish",
     [PIN_FIELD_BUDGETS] = "/network/budgets",
     [PIN_FIELD_SYSCALLS_ALLOW] = "/syscalls/allow",
     [PIN_FIELD_SYSCALLS_DENY] = "/syscalls/deny",

@@ -53,6 +53,7 @@ struct pin_field_row {
     const char *const *words;
     size_t word_count;
     pin_string_check *check;
+    const char *example; /* "such as …": a string that `check` accepts */
     const struct pin_field_object *object;
 };
 

@@ -53,6 +53,10 @@ int pin_filter_action_find(const char *name) {
     return pin_name_find(action_names, PIN_COUNT(action_names), name);
 }
 
+bool pin_filter_gives_errno(enum pin_filter_action action) {
+    return action == PIN_FILTER_ERRNO || action == PIN_FILTER_TRACE;
+}
+
 const char *pin_filter_op_name(enum pin_filter_op op) {
     return op_names[op];
 }

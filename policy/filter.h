@@ -67,6 +67,7 @@ struct pin_filter {
     bool present; /* false: no filter at all (only an engine's bundle may ask for that) */
     enum pin_filter_action default_action;
     uint16_t default_error;
+    bool has_default_error;     /* a bundle gave it */
     bool archs[PIN_ARCH_COUNT]; /* calls of any other architecture kill the process */
     bool compat;    /* i386 and x32 (or 32-bit arm) too: only for bundles that name them and a policy
                        that lets them */
@@ -79,6 +80,7 @@ struct pin_filter {
 /* Names as OCI has them ("SCMP_ACT_ALLOW", "SCMP_CMP_EQ", "SCMP_ARCH_X86_64"); -1 if unknown. */
 const char *pin_filter_action_name(enum pin_filter_action action);
 int pin_filter_action_find(const char *name);
+bool pin_filter_gives_errno(enum pin_filter_action action); /* it carries an errno; 0 is one */
 const char *pin_filter_op_name(enum pin_filter_op op);
 int pin_filter_op_find(const char *name);
 const char *pin_arch_name(enum pin_arch arch);

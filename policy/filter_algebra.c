@@ -35,7 +35,8 @@ static bool range_of(const struct pin_filter_arg *arg, uint64_t *low, uint64_t *
     return false;
 }
 
-bool pin_filter_args_disjoint(const struct pin_filter_arg *a, const struct pin_filter_arg *b) {
+/* Whether no argument can satisfy both comparisons (of the same index). */
+static bool args_disjoint(const struct pin_filter_arg *a, const struct pin_filter_arg *b) {
     uint64_t a_mask, a_value, b_mask, b_value;
     if (known_bits(a, &a_mask, &a_value) && known_bits(b, &b_mask, &b_value))
         return ((a_value ^ b_value) & a_mask & b_mask) != 0;
@@ -56,7 +57,7 @@ bool pin_filter_args_disjoint(const struct pin_filter_arg *a, const struct pin_f
 bool pin_filter_rules_disjoint(const struct pin_filter_rule *a, const struct pin_filter_rule *b) {
     for (size_t i = 0; i < a->arg_count; i++)
         for (size_t j = 0; j < b->arg_count; j++)
-            if (a->args[i].index == b->args[j].index && pin_filter_args_disjoint(&a->args[i], &b->args[j]))
+            if (a->args[i].index == b->args[j].index && args_disjoint(&a->args[i], &b->args[j]))
                 return true;
     return false;
 }
@@ -69,7 +70,7 @@ static bool arg_within(const struct pin_filter_arg *inner, const struct pin_filt
     if (outer->op == PIN_FILTER_NE) {
         struct pin_filter_arg excluded = {.index = outer->index, .op = PIN_FILTER_EQ, .value = outer->value};
         return (inner->op == PIN_FILTER_NE && inner->value == outer->value) ||
-               pin_filter_args_disjoint(inner, &excluded);
+               args_disjoint(inner, &excluded);
     }
     uint64_t in_low, in_high, out_low, out_high;
     bool in_none, out_none;
@@ -91,7 +92,7 @@ bool pin_filter_rule_within(const struct pin_filter_rule *inner, const struct pi
 }
 
 static bool merge(struct pin_filter_arg *into, const struct pin_filter_arg *arg, bool *empty) {
-    if (pin_filter_args_disjoint(into, arg)) {
+    if (args_disjoint(into, arg)) {
         *empty = true;
         return true;
     }
@@ -110,7 +111,9 @@ static bool merge(struct pin_filter_arg *into, const struct pin_filter_arg *arg,
     return true;
 }
 
-bool pin_filter_rule_narrow(struct pin_filter_rule *rule, const struct pin_filter_arg *arg, bool *empty) {
+/* Adds the comparison to the rule, merged with one of the same argument. False if the two can't be one
+ * comparison (the rule is then unchanged); `*empty` says that nothing can match any more. */
+static bool narrow_rule(struct pin_filter_rule *rule, const struct pin_filter_arg *arg, bool *empty) {
     *empty = false;
     for (size_t i = 0; i < rule->arg_count; i++)
         if (rule->args[i].index == arg->index)
@@ -132,7 +135,7 @@ static void add_piece(struct pieces *pieces, const struct pin_filter_rule *rule,
                       const struct pin_filter_arg *arg) {
     struct pin_filter_rule piece = *rule;
     bool empty = false;
-    if (!pin_filter_rule_narrow(&piece, arg, &empty) || pieces->list.count == PIN_FILTER_SUBTRACT_MAX) {
+    if (!narrow_rule(&piece, arg, &empty) || pieces->list.count == PIN_FILTER_SUBTRACT_MAX) {
         pieces->failed = true;
         return;
     }
@@ -181,7 +184,7 @@ static void split(struct pieces *pieces, const struct pin_filter_rule *rule,
     for (size_t i = 0; i < what->arg_count && !pieces->failed; i++) {
         bool empty = false;
         add_outside(pieces, &inside, &what->args[i]);
-        if (!pin_filter_rule_narrow(&inside, &what->args[i], &empty))
+        if (!narrow_rule(&inside, &what->args[i], &empty))
             pieces->failed = true;
         if (empty)
             return;

@@ -10,19 +10,12 @@
 #include "base/arena.h"
 #include "policy/filter.h"
 
-/* Whether no argument can satisfy both comparisons (of the same index). */
-bool pin_filter_args_disjoint(const struct pin_filter_arg *a, const struct pin_filter_arg *b);
-
 /* Whether no call can match both: some argument would have to be two things. False when that isn't certain.
  */
 bool pin_filter_rules_disjoint(const struct pin_filter_rule *a, const struct pin_filter_rule *b);
 
 /* Whether every call that matches `inner` matches `outer`. False when that isn't certain. */
 bool pin_filter_rule_within(const struct pin_filter_rule *inner, const struct pin_filter_rule *outer);
-
-/* Adds the comparison to the rule, merged with one of the same argument. False if the two can't be one
- * comparison (the rule is then unchanged); `*empty` says that nothing can match any more. */
-bool pin_filter_rule_narrow(struct pin_filter_rule *rule, const struct pin_filter_arg *arg, bool *empty);
 
 struct pin_filter_rules {
     struct pin_filter_rule *items;

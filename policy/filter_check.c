@@ -6,13 +6,9 @@
 #define ERROR_MAX 4095 /* MAX_ERRNO of the kernel, which cuts greater ones to it */
 #define POINTER "/linux/seccomp/syscalls"
 
-static bool has_error(enum pin_filter_action action) {
-    return action == PIN_FILTER_ERRNO || action == PIN_FILTER_TRACE;
-}
-
 static bool same_action(enum pin_filter_action a, uint16_t a_error, enum pin_filter_action b,
                         uint16_t b_error) {
-    return a == b && (!has_error(a) || a_error == b_error);
+    return a == b && (!pin_filter_gives_errno(a) || a_error == b_error);
 }
 
 static void check_errno(enum pin_filter_action action, uint16_t error, const char *what,

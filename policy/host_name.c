@@ -1,6 +1,5 @@
 #include "policy/host_name.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -11,13 +10,12 @@ static bool is_alnum(char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-static bool refuse(struct pin_error *err, const char *text, size_t size, const char *why, const char *hint) {
+bool pin_host_refuse(const char *text, size_t size, const char *why, const char *hint,
+                     struct pin_error *err) {
     char shown[96];
     (void)pin_escape(shown, sizeof(shown), text, size);
     (void)pin_fail(err, PIN_ERROR_INVALID, "'%s' is not a host name: %s", shown, why);
-    if (hint != NULL)
-        (void)pin_hint(err, "%s", hint);
-    return false;
+    return hint != NULL ? pin_hint(err, "%s", hint) : false;
 }
 
 /* What resolvers take for an IPv4 address in one of its old forms: 127.1, 0x7f000001, 10. */
@@ -56,39 +54,24 @@ bool pin_host_name(const char *text, size_t size, char to[PIN_HOST_MAX], struct 
     char name[PIN_HOST_MAX];
     size_t length = size > 1 && text[size - 1] == '.' ? size - 1 : size;
     if (memchr(text, ':', size) != NULL || memchr(text, '[', size) != NULL)
-        return refuse(err, text, size, "it is an address or has a port",
-                      "write ports under \"ports\", an address as {\"cidr\": \"...\"}");
+        return pin_host_refuse(text, size, "it is an address or has a port",
+                               "write ports under \"ports\", an address as {\"cidr\": \"...\"}", err);
     if (memchr(text, '\0', size) != NULL) /* "good\0evil" would be two names to two readers */
-        return refuse(err, text, size, "it holds a zero byte", NULL);
+        return pin_host_refuse(text, size, "it holds a zero byte", NULL, err);
     if (length >= sizeof(name))
-        return refuse(err, text, size, "it is longer than 253 characters", NULL);
+        return pin_host_refuse(text, size, "it is longer than 253 characters", NULL, err);
     for (size_t i = 0; i < length; i++) {
         if ((unsigned char)text[i] >= 0x80)
-            return refuse(err, text, size, "it is not ASCII", "write it in its A-label form, \"xn--...\"");
+            return pin_host_refuse(text, size, "it is not ASCII", PIN_HOST_ASCII_HINT, err);
         name[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
     }
     name[length] = '\0';
     const char *fault = fault_of_labels(name);
     if (fault != NULL)
-        return refuse(err, text, size, fault,
-                      strcmp(fault, "it is an address") == 0 ? "name addresses by {\"cidr\": \"...\"}"
-                                                             : NULL);
+        return pin_host_refuse(
+            text, size, fault,
+            strcmp(fault, "it is an address") == 0 ? "name addresses by {\"cidr\": \"...\"}" : NULL, err);
     memcpy(to, name, length + 1);
-    return true;
-}
-
-bool pin_host_pattern(const char *text, char to[PIN_HOST_MAX + 2], struct pin_error *err) {
-    bool wild = strncmp(text, "*.", 2) == 0;
-    char name[PIN_HOST_MAX];
-    if (strcmp(text, "*") == 0 || strcmp(text, "*.") == 0)
-        return refuse(err, text, strlen(text), "it would match every name",
-                      "name the hosts, or \"*.\" and the name above them");
-    const char *rest = wild ? text + 2 : text;
-    if (strchr(rest, '*') != NULL)
-        return refuse(err, text, strlen(text), "'*' can only be its whole first label", NULL);
-    if (!pin_host_name(rest, strlen(rest), name, err))
-        return false;
-    (void)snprintf(to, PIN_HOST_MAX + 2, "%s%s", wild ? "*." : "", name);
     return true;
 }
 

@@ -13,13 +13,19 @@
 
 #include "base/error.h"
 
-#define PIN_HOST_MAX 254 /* with the zero byte */
+#define PIN_HOST_MAX 254          /* with the zero byte */
+#define PIN_HOST_WRITTEN_MAX 1024 /* of what a person may write for one, in bytes of UTF-8 */
 
-/* The canonical form of what a person wrote, in `to`. Upper case is folded and one trailing dot dropped; all
- * else that isn't canonical is an error. */
+/* The canonical form of a name as it comes over the wire, in `to`. Upper case is folded and one trailing dot
+ * dropped; all else that isn't canonical is an error. */
 bool pin_host_name(const char *text, size_t size, char to[PIN_HOST_MAX], struct pin_error *err);
 
-/* As above, and a leading "*." may stand. `to` then has room for it too. */
+/* As above, of what a person wrote: internationalised labels may stand in Unicode, and become A-labels as in
+ * browsers. Source: UTS #46, non-transitional, by libidn2; so what IDNA 2008 doesn't know, as emoji, is
+ * refused (its A-label isn't). */
+bool pin_host_written(const char *text, size_t size, char to[PIN_HOST_MAX], struct pin_error *err);
+
+/* As pin_host_written(), and a leading "*." may stand. `to` then has room for it too. */
 bool pin_host_pattern(const char *text, char to[PIN_HOST_MAX + 2], struct pin_error *err);
 
 /* Both canonical. "*" matches every name: only a site's ceiling has it. */
@@ -27,3 +33,7 @@ bool pin_host_match(const char *pattern, const char *name);
 
 /* Whether all names that `inner` matches are matched by `outer`. */
 bool pin_host_covers(const char *outer, const char *inner);
+
+/* Says that a text is none, and why; `hint` may be NULL. Returns false. */
+bool pin_host_refuse(const char *text, size_t size, const char *why, const char *hint, struct pin_error *err);
+#define PIN_HOST_ASCII_HINT "write it in its A-label form, \"xn--...\""

@@ -1,5 +1,6 @@
 #include "policy/policy.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <linux/capability.h>
@@ -18,6 +19,9 @@ _Static_assert(PIN_COUNT(pin_access_words) == PIN_ACCESS_COUNT, "every access ha
 const char *const pin_root_mode_words[] = {
     [PIN_ROOT_READ_ONLY] = "read-only", [PIN_ROOT_OVERLAY] = "overlay"};
 _Static_assert(PIN_COUNT(pin_root_mode_words) == PIN_ROOT_MODE_COUNT, "every mode has a word");
+
+const char *const pin_root_storage_words[] = {[PIN_ROOT_IN_MEMORY] = "memory", [PIN_ROOT_ON_DISK] = "disk"};
+_Static_assert(PIN_COUNT(pin_root_storage_words) == PIN_ROOT_STORAGE_COUNT, "every storage has a word");
 
 const char *const pin_on_cap_words[] = {[PIN_ON_CAP_DISCARD] = "discard", [PIN_ON_CAP_KILL] = "kill"};
 _Static_assert(PIN_COUNT(pin_on_cap_words) == PIN_ON_CAP_COUNT, "every reaction has a word");
@@ -51,8 +55,9 @@ _Static_assert(PIN_ACCEPT_NO_NAME == 1u << 0 && PIN_ACCEPT_ENCRYPTED_HELLO == 1u
                "the word's index is the bit");
 
 const char *const pin_protection_words[] = {
-    [PIN_PROTECT_MEMORY] = "memory", [PIN_PROTECT_SWAP] = "swap",         [PIN_PROTECT_CPUS] = "cpus",
-    [PIN_PROTECT_PIDS] = "pids",     [PIN_PROTECT_LANDLOCK] = "landlock",
+    [PIN_PROTECT_MEMORY] = "memory",     [PIN_PROTECT_SWAP] = "swap",
+    [PIN_PROTECT_CPUS] = "cpus",         [PIN_PROTECT_PIDS] = "pids",
+    [PIN_PROTECT_LANDLOCK] = "landlock", [PIN_PROTECT_SECRET_MEMORY] = "secret-memory",
 };
 _Static_assert(PIN_COUNT(pin_protection_words) == PIN_PROTECT_COUNT, "every protection has a word");
 
@@ -133,6 +138,10 @@ const char *pin_root_mode_name(enum pin_root_mode mode) {
     return word(pin_root_mode_words, PIN_ROOT_MODE_COUNT, mode);
 }
 
+const char *pin_root_storage_name(enum pin_root_storage storage) {
+    return word(pin_root_storage_words, PIN_ROOT_STORAGE_COUNT, storage);
+}
+
 const char *pin_on_cap_name(enum pin_on_cap on_cap) {
     return word(pin_on_cap_words, PIN_ON_CAP_COUNT, on_cap);
 }
@@ -184,6 +193,15 @@ int pin_capability_find(const char *name) {
 void pin_policy_free(struct pin_policy *policy) {
     if (policy == NULL)
         return;
+    pin_policy_free(policy->site);
     pin_arena_free(&policy->arena);
     free(policy);
+}
+
+char *pin_place_print(char to[PIN_PLACE_TEXT], const struct pin_place *place) {
+    if (place->line == 0)
+        (void)snprintf(to, PIN_PLACE_TEXT, "%s", place->file != NULL ? place->file : "default");
+    else
+        (void)snprintf(to, PIN_PLACE_TEXT, "%s:%u:%u", place->file, place->line, place->column);
+    return to;
 }

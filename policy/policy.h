@@ -20,6 +20,7 @@
 
 enum pin_access { PIN_ACCESS_NONE, PIN_ACCESS_READ, PIN_ACCESS_COW, PIN_ACCESS_WRITE, PIN_ACCESS_COUNT };
 enum pin_root_mode { PIN_ROOT_READ_ONLY, PIN_ROOT_OVERLAY, PIN_ROOT_MODE_COUNT };
+enum pin_root_storage { PIN_ROOT_IN_MEMORY, PIN_ROOT_ON_DISK, PIN_ROOT_STORAGE_COUNT };
 enum pin_on_cap { PIN_ON_CAP_DISCARD, PIN_ON_CAP_KILL, PIN_ON_CAP_COUNT };
 enum pin_on_deny { PIN_ON_DENY_ERRNO, PIN_ON_DENY_KILL, PIN_ON_DENY_COUNT };
 enum pin_protocol { PIN_PROTOCOL_TCP, PIN_PROTOCOL_UDP, PIN_PROTOCOL_COUNT };
@@ -55,11 +56,12 @@ enum pin_frames { /* a set: where result frames may be read */
 
 /* Protections that a policy may call optional; without that, a host that lacks one refuses the run. A set. */
 enum pin_protection {
-    PIN_PROTECT_MEMORY,   /* the memory limit by cgroup */
-    PIN_PROTECT_SWAP,     /* the swap limit by cgroup */
-    PIN_PROTECT_CPUS,     /* the CPU limit by cgroup */
-    PIN_PROTECT_PIDS,     /* the process limit by cgroup */
-    PIN_PROTECT_LANDLOCK, /* the second wall behind the mounts */
+    PIN_PROTECT_MEMORY,        /* the memory limit by cgroup */
+    PIN_PROTECT_SWAP,          /* the swap limit by cgroup */
+    PIN_PROTECT_CPUS,          /* the CPU limit by cgroup */
+    PIN_PROTECT_PIDS,          /* the process limit by cgroup */
+    PIN_PROTECT_LANDLOCK,      /* the second wall behind the mounts */
+    PIN_PROTECT_SECRET_MEMORY, /* memory that secrets pass through is never in swap */
     PIN_PROTECT_COUNT
 };
 const char *pin_protection_name(enum pin_protection protection);
@@ -68,6 +70,7 @@ int pin_protection_find(const char *name); /* -1 if unknown; so are the others b
 /* The words of the policy language. */
 const char *pin_access_name(enum pin_access access); /* "none", "read-only", "copy-on-write", "read-write" */
 const char *pin_root_mode_name(enum pin_root_mode mode);
+const char *pin_root_storage_name(enum pin_root_storage storage);
 const char *pin_on_cap_name(enum pin_on_cap on_cap);
 const char *pin_on_deny_name(enum pin_on_deny on_deny);
 const char *pin_audit_failure_name(enum pin_audit_failure reaction); /* "refuse", "count" */
@@ -87,6 +90,10 @@ struct pin_place {
     const char *file; /* as given, or "built-in:tool", or "default" (then line is 0), or "command line" */
     uint32_t line, column;
 };
+
+/* "file:line:column", or "default", into `to`, which it returns. */
+#define PIN_PLACE_TEXT 300
+char *pin_place_print(char to[PIN_PLACE_TEXT], const struct pin_place *place);
 
 struct pin_string {
     const char *text;
@@ -120,6 +127,7 @@ struct pin_egress_limits { /* PIN_UNLIMITED: none */
     uint64_t bytes_per_second; /* both ways together */
     uint64_t idle_ns, lifetime_ns;
     uint64_t names_total, names_per_second; /* below wildcards; of a sandbox, not of a budget */
+    uint64_t drain_ns;                      /* for what is on its way at the end; the same */
 };
 
 struct pin_egress_budget { /* limits that some rules share */
@@ -161,6 +169,7 @@ enum pin_field {
     PIN_FIELD_DESCRIPTION,
     PIN_FIELD_FILESYSTEM_ROOT,
     PIN_FIELD_FILESYSTEM_ROOT_SIZE,
+    PIN_FIELD_FILESYSTEM_ROOT_STORAGE,
     PIN_FIELD_WORKSPACE_ACCESS,
     PIN_FIELD_WORKSPACE_SIZE,
     PIN_FIELD_FILESYSTEM_TMP,
@@ -190,6 +199,7 @@ enum pin_field {
     PIN_FIELD_LIFETIME,
     PIN_FIELD_NAMES,
     PIN_FIELD_NAMES_RATE,
+    PIN_FIELD_DRAIN,
     PIN_FIELD_SYSCALLS_BASELINE,
     PIN_FIELD_SYSCALLS_ON_DENY,
     PIN_FIELD_USER,
@@ -206,6 +216,7 @@ enum pin_field {
     PIN_FIELD_MOUNTS,
     PIN_FIELD_EGRESS,
     PIN_FIELD_EGRESS_DENY,
+    PIN_FIELD_PUBLISH,
     PIN_FIELD_BUDGETS,
     PIN_FIELD_SYSCALLS_ALLOW,
     PIN_FIELD_SYSCALLS_DENY,
@@ -236,15 +247,17 @@ struct pin_policy {
     const char *name, *description;
     uint8_t digest[PIN_SHA256_SIZE]; /* of the canonical form of the resolved policy */
     struct pin_place places[PIN_FIELD_COUNT];
+    struct pin_policy *site; /* a copy of what it is held below, its own; NULL: nothing */
 
     struct pin_image_rule *images;
     size_t image_count;
 
     struct {
         enum pin_root_mode root;
-        uint64_t root_size_bytes;      /* of the overlay's upper */
-        enum pin_access workspace;     /* the most that a request may ask for; NONE: no workspace */
-        uint64_t workspace_size_bytes; /* of a copy-on-write workspace */
+        uint64_t root_size_bytes;           /* of the overlay's upper */
+        enum pin_root_storage root_storage; /* where the upper lies */
+        enum pin_access workspace;          /* the most that a request may ask for; NONE: no workspace */
+        uint64_t workspace_size_bytes;      /* of a copy-on-write workspace */
         uint64_t tmp_bytes;
         struct pin_strings write; /* absolute paths inside that are writable, for Landlock and for mounts */
         struct pin_mount_rule *mounts;
@@ -266,6 +279,7 @@ struct pin_policy {
         size_t egress_count, deny_count;
         struct pin_egress_budget *budgets;
         size_t budget_count;
+        struct pin_strings publish;           /* publish.h: ports inside that the host can reach */
         struct pin_egress_limits limits;      /* of the whole sandbox */
         const char *proxy_url, *proxy_secret; /* through which all TCP leaves; "": none */
         enum pin_unknown_names unknown_names; /* how a name is answered that no rule allows */

@@ -56,27 +56,37 @@ static void copy_mounts(struct copy *copy) {
     }
 }
 
-static void copy_rules(struct copy *copy, struct pin_egress_rule **rules, size_t count) {
-    COPY_ARRAY(copy, *rules, count);
+/* Each keeps the original's budget. */
+static struct pin_egress_rule *copy_rules(struct copy *copy, const struct pin_egress_rule *from,
+                                          size_t count) {
+    struct pin_egress_rule *rules = pin_arena_memdup(&copy->to->arena, from, count * sizeof(*rules));
     for (size_t i = 0; i < count; i++) {
-        struct pin_egress_rule *rule = &(*rules)[i];
-        rule->host = copy_text(copy, rule->host);
-        COPY_ARRAY(copy, rule->ports, rule->port_count);
-        copy_place(copy, &rule->place);
+        rules[i].host = copy_text(copy, rules[i].host);
+        COPY_ARRAY(copy, rules[i].ports, rules[i].port_count);
+        copy_place(copy, &rules[i].place);
     }
+    return rules;
 }
 
-static void copy_budgets(struct copy *copy) {
-    struct pin_policy *to = copy->to;
-    const struct pin_egress_budget *from = to->network.budgets;
-    COPY_ARRAY(copy, to->network.budgets, to->network.budget_count);
-    for (size_t i = 0; i < to->network.budget_count; i++) {
-        to->network.budgets[i].name = copy_text(copy, to->network.budgets[i].name);
-        copy_place(copy, &to->network.budgets[i].place);
+static struct pin_egress_budget *copy_budgets(struct copy *copy, const struct pin_egress_budget *from,
+                                              size_t count) {
+    struct pin_egress_budget *budgets = pin_arena_memdup(&copy->to->arena, from, count * sizeof(*budgets));
+    for (size_t i = 0; i < count; i++) {
+        budgets[i].name = copy_text(copy, budgets[i].name);
+        copy_place(copy, &budgets[i].place);
     }
+    return budgets;
+}
+
+static void copy_egress(struct copy *copy, const struct pin_policy *from) {
+    struct pin_policy *to = copy->to;
+    to->network.egress = copy_rules(copy, from->network.egress, from->network.egress_count);
+    to->network.deny = copy_rules(copy, from->network.deny, from->network.deny_count);
+    to->network.budgets = copy_budgets(copy, from->network.budgets, from->network.budget_count);
     for (size_t i = 0; i < to->network.egress_count; i++)
         if (to->network.egress[i].budget != NULL)
-            to->network.egress[i].budget = &to->network.budgets[to->network.egress[i].budget - from];
+            to->network.egress[i].budget =
+                &to->network.budgets[to->network.egress[i].budget - from->network.budgets];
 }
 
 static void copy_syscalls(struct copy *copy, struct pin_syscall_entry **entries, size_t count) {
@@ -104,6 +114,7 @@ struct pin_policy *pin_policy_copy(const struct pin_policy *policy) {
         abort(); /* out of memory, as in arena.h */
     *to = *policy;
     to->arena = (struct pin_arena){0};
+    to->site = policy->site != NULL ? pin_policy_copy(policy->site) : NULL;
     struct copy copy = {.to = to};
     to->name = copy_text(&copy, policy->name);
     to->description = copy_text(&copy, policy->description);
@@ -114,9 +125,8 @@ struct pin_policy *pin_policy_copy(const struct pin_policy *policy) {
     copy_images(&copy);
     copy_mounts(&copy);
     copy_strings(&copy, &to->filesystem.write);
-    copy_rules(&copy, &to->network.egress, to->network.egress_count);
-    copy_rules(&copy, &to->network.deny, to->network.deny_count);
-    copy_budgets(&copy);
+    copy_egress(&copy, policy);
+    copy_strings(&copy, &to->network.publish);
     to->network.proxy_url = copy_text(&copy, to->network.proxy_url);
     to->network.proxy_secret = copy_text(&copy, to->network.proxy_secret);
     to->syscalls.baseline = copy_text(&copy, policy->syscalls.baseline);
@@ -136,4 +146,20 @@ struct pin_policy *pin_policy_copy(const struct pin_policy *policy) {
     copy_strings(&copy, &to->audit.labels_egress);
     copy_strings(&copy, &to->audit.labels_privileged);
     return to;
+}
+
+void pin_policy_state_egress(struct pin_policy *policy, const struct pin_egress_rule *rules, size_t count) {
+    struct copy copy = {.to = policy};
+    policy->network.egress = copy_rules(&copy, rules, count);
+    policy->network.egress_count = count;
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].budget != NULL)
+            policy->network.egress[i].budget = copy_budgets(&copy, rules[i].budget, 1);
+}
+
+void pin_policy_state_budgets(struct pin_policy *policy, const struct pin_egress_budget *budgets,
+                              size_t count) {
+    struct copy copy = {.to = policy};
+    policy->network.budgets = copy_budgets(&copy, budgets, count);
+    policy->network.budget_count = count;
 }

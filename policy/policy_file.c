@@ -11,13 +11,10 @@
 #include "base/io.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "base/user_namespace.h"
 #include "pin_policy_profiles.h"
 
 static const char *const profiles[] = {"strict", "tool", "build", "oci"};
-
-const char *pin_policy_profile_name(size_t index) {
-    return index < PIN_COUNT(profiles) ? profiles[index] : NULL;
-}
 
 static char *must(char *text) {
     if (text == NULL)
@@ -37,18 +34,28 @@ static bool refuse(struct pin_findings *found, const char *path, const char *why
     return false;
 }
 
+/* Beneath an ordinary user's engine we are in a user namespace of its own, where root's files show the
+ * overflow id, as everybody else's do. In the operator's folder nobody but root can have put them. */
+static bool is_operators(const char *path, const struct stat *info) {
+    enum { OVERFLOW_ID = 65534 };
+    static const char folder[] = "/etc/pinfold/";
+    return info->st_uid == OVERFLOW_ID && strncmp(path, folder, sizeof(folder) - 1) == 0 &&
+           strstr(path, "/../") == NULL && pin_in_user_namespace();
+}
+
 /* Whoever can write the file decides what a sandbox may do. */
 static bool check_file(int fd, const char *path, struct stat *info, struct pin_findings *found) {
     if (fstat(fd, info) != 0)
-        return refuse(found, path, "the file can't be examined", NULL);
+        return refuse(found, path, "the file can't be examined", "look at it with stat(1)");
     if (!S_ISREG(info->st_mode))
-        return refuse(found, path, "a policy is a regular file, and this is none", NULL);
-    if (info->st_uid != 0 && info->st_uid != geteuid())
+        return refuse(found, path, "a policy is a regular file, and this is none",
+                      "name a file; neither pipes nor folders are read");
+    if (info->st_uid != 0 && info->st_uid != geteuid() && !is_operators(path, info))
         return refuse(found, path, "the file belongs to somebody else", "a policy belongs to root or to you");
     if ((info->st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return refuse(found, path, "others can write the file", "chmod go-w");
     if (info->st_size < 0 || (size_t)info->st_size > PIN_POLICY_FILE_MAX)
-        return refuse(found, path, "the file has more than 4 MiB", NULL);
+        return refuse(found, path, "the file has more than 4 MiB", PIN_HINT_LARGE);
     return true;
 }
 
@@ -69,6 +76,10 @@ static int open_policy(const char *path, bool *missing, struct pin_findings *fou
     char shown[128];
     (void)pin_fail_errno(&err, "open the policy '%s'", pin_escape(shown, sizeof(shown), path, strlen(path)));
     (void)pin_point(&err, "%s", shown);
+    if (err.os_errno == EACCES)
+        (void)pin_hint(&err, "you must be able to read it");
+    if (err.os_errno == ENOENT)
+        (void)pin_hint(&err, "name a file that is there");
     pin_find_error(found, &err);
     return -1;
 }

@@ -14,6 +14,7 @@
 #include "base/findings.h"
 
 #define PIN_POLICY_FILE_MAX ((size_t)4 * 1024 * 1024)
+#define PIN_HINT_LARGE "write patterns and ranges, or several policies"
 
 struct pin_policy_file {
     char *name;       /* what places call it: "built-in:tool", or the path; owned */
@@ -35,6 +36,3 @@ void pin_policy_file_close(struct pin_policy_file *file);
  * none. */
 bool pin_policy_file_read(struct pin_policy_file *file, const char *path, bool *missing,
                           struct pin_findings *found);
-
-/* The names of the built-in profiles: NULL after the last. */
-const char *pin_policy_profile_name(size_t index);

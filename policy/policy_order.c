@@ -6,6 +6,7 @@
 
 #include "policy/covers.h"
 #include "policy/egress_rule.h"
+#include "policy/grants.h"
 #include "policy/order_syscalls.h"
 #include "policy/policy_write.h"
 #include "policy/port_set.h"

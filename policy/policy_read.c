@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "base/text.h"
+#include "policy/buffer.h"
 #include "policy/defaults.h"
 #include "policy/policy_file.h"
 #include "policy/policy_load.h"
+#include "policy/policy_write.h"
 #include "policy/reader.h"
 
 #define CHAIN_MAX 16  /* files that extend one another */
@@ -58,6 +61,8 @@ static void blame(struct load *load, const struct pin_json_source *source, const
     char shown[96];
     pin_json_where_is(err->pointer, sizeof(err->pointer), source, node);
     (void)pin_wrap(err, "extends '%s'", show_name(shown, sizeof(shown), node));
+    if (err->kind == PIN_ERROR_NOT_FOUND)
+        (void)pin_hint(err, "a path in 'extends' is relative to the file that names it");
 }
 
 /* A base that is reached twice counts once, at its first place: what stands between would be undone. */
@@ -73,11 +78,11 @@ static void apply_base(struct load *load, const struct pin_json_source *source, 
     }
     struct identity *seen = find_seen(load, &base);
     if (seen != NULL && seen->open)
-        pin_json_fault(source, node, load->found, NULL, "'%s' extends itself",
+        pin_json_fault(source, node, load->found, "leave it out", "'%s' extends itself",
                        show_name(shown, sizeof(shown), node));
     else if (seen == NULL && (load->file_count == FILES_MAX || load->depth == CHAIN_MAX))
-        pin_json_fault(source, node, load->found, NULL, "policies extend one another more than %d deep",
-                       CHAIN_MAX);
+        pin_json_fault(source, node, load->found, "extend fewer files, or write them as one",
+                       "policies extend one another more than %d deep", CHAIN_MAX);
     else if (seen == NULL)
         apply(load, &base);
     pin_policy_file_close(&base);
@@ -85,9 +90,7 @@ static void apply_base(struct load *load, const struct pin_json_source *source, 
 
 static void apply_bases(struct load *load, const struct pin_json_source *source,
                         const struct pin_policy_file *file) {
-    const struct pin_json *node = source->root->first;
-    while (node != NULL && strcmp(node->key, "extends") != 0)
-        node = node->next;
+    const struct pin_json *node = pin_json_member(source->root, "extends");
     if (node == NULL || node->value == NULL)
         return;
     if (load->site) {
@@ -96,16 +99,16 @@ static void apply_bases(struct load *load, const struct pin_json_source *source,
         return;
     }
     if (!json_is_array(node->value)) {
-        pin_json_fault(source, node, load->found, NULL, "expected a list of policies, found %s",
-                       pin_json_type_name(node->value));
+        pin_json_fault(source, node, load->found, "such as [\"tool\"]",
+                       "expected a list of policies, found %s", pin_json_type_name(node->value));
         return;
     }
     for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
         if (json_is_string(child->value))
             apply_base(load, source, child, file);
         else
-            pin_json_fault(source, child, load->found, NULL, "expected a name or a path, found %s",
-                           pin_json_type_name(child->value));
+            pin_json_fault(source, child, load->found, "such as \"tool\" or \"./base.json\"",
+                           "expected a name or a path, found %s", pin_json_type_name(child->value));
     }
 }
 
@@ -114,8 +117,7 @@ static void apply_text(struct load *load, const struct pin_policy_file *file) {
     struct pin_reader reader = {load->policy, &source, load->found, load->site};
     const char *name = pin_arena_strdup(&load->policy->arena, file->name);
     if (pin_json_read(&source, name, file->text, file->size, load->found)) {
-        if (json_is_object(source.root->value))
-            apply_bases(load, &source, file);
+        apply_bases(load, &source, file);
         /* names say what a policy is called, and that is not inherited */
         load->policy->name = NULL;
         load->policy->description = "";
@@ -173,8 +175,9 @@ static void check_write(const struct pin_policy *policy, struct pin_findings *fo
     }
 }
 
-struct pin_policy *pin_policy_load_file(const struct pin_policy_file *file, bool site,
-                                        struct pin_findings *found) {
+/* Each file extends the one before it. */
+static struct pin_policy *load_files(const struct pin_policy_file *files, size_t count, bool site,
+                                     struct pin_findings *found) {
     size_t before = found->count + found->dropped;
     struct pin_policy *policy = calloc(1, sizeof(*policy));
     if (policy == NULL)
@@ -184,7 +187,8 @@ struct pin_policy *pin_policy_load_file(const struct pin_policy_file *file, bool
         pin_policy_set_everything(policy);
     else
         pin_policy_set_defaults(policy);
-    apply(&load, file);
+    for (size_t i = 0; i < count; i++)
+        apply(&load, &files[i]);
     pin_reader_give_budgets(policy, found);
     check_syscalls(policy, found);
     if (!site) /* whose lists grant nothing by themselves */
@@ -194,9 +198,14 @@ struct pin_policy *pin_policy_load_file(const struct pin_policy_file *file, bool
         return NULL;
     }
     if (policy->name == NULL)
-        policy->name = name_of_file(&policy->arena, file->name);
+        policy->name = name_of_file(&policy->arena, files[count - 1].name);
     pin_policy_seal(policy);
     return policy;
+}
+
+struct pin_policy *pin_policy_load_file(const struct pin_policy_file *file, bool site,
+                                        struct pin_findings *found) {
+    return load_files(file, 1, site, found);
 }
 
 struct pin_policy *pin_policy_load(const char *name_or_path, struct pin_findings *found) {
@@ -211,7 +220,7 @@ struct pin_policy *pin_policy_load(const char *name_or_path, struct pin_findings
 struct pin_policy *pin_policy_parse(const char *file, const char *text, size_t size,
                                     struct pin_findings *found) {
     if (size > PIN_POLICY_FILE_MAX) {
-        (void)pin_find(found, PIN_ERROR_INVALID, file, NULL, "the text has more than 4 MiB");
+        (void)pin_find(found, PIN_ERROR_INVALID, file, PIN_HINT_LARGE, "the text has more than 4 MiB");
         return NULL;
     }
     char *name = strdup(file);
@@ -223,4 +232,17 @@ struct pin_policy *pin_policy_parse(const char *file, const char *text, size_t s
     struct pin_policy *policy = pin_policy_load_file(&source, false, found);
     free(name);
     return policy;
+}
+
+struct pin_policy *pin_policy_edit(const struct pin_policy *base, const char *edit,
+                                   struct pin_findings *found) {
+    static char base_name[] = "the policy", edit_name[] = "the edit";
+    PIN_BUFFER struct pin_buffer whole = {0}, change = {0};
+    pin_policy_write(base, &whole);
+    pin_buffer_printf(&change, "{\"pinfold\": 1, %s", edit + 1);
+    const struct pin_policy_file files[] = {
+        {.name = base_name, .text = whole.data,  .size = whole.size },
+        {.name = edit_name, .text = change.data, .size = change.size},
+    };
+    return load_files(files, PIN_COUNT(files), false, found);
 }

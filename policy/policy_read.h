@@ -20,6 +20,11 @@ struct pin_policy *pin_policy_load(const char *name_or_path, struct pin_findings
 struct pin_policy *pin_policy_parse(const char *file, const char *text, size_t size,
                                     struct pin_findings *found);
 
+/* A policy that extends `base` by an edit: an object of policy JSON without "pinfold". It is below no site.
+ * NULL with findings; the caller frees it. */
+struct pin_policy *pin_policy_edit(const struct pin_policy *base, const char *edit,
+                                   struct pin_findings *found);
+
 /* The resolved system call filter of the policy for an architecture, in the policy's arena or in `arena`.
  * False with findings where the policy allows what no policy may (calls that break the wall are listed in
  * docs/policy.md). */
@@ -28,6 +33,12 @@ bool pin_policy_filter(const struct pin_policy *policy, enum pin_arch arch, stru
 
 /* A deep copy that may then be narrowed by a request: same places, own arena. */
 struct pin_policy *pin_policy_copy(const struct pin_policy *policy);
+
+/* What somebody else owns takes the place of the copy's rules, or budgets, as copies in its own arena. A rule
+ * keeps the name of its budget until pin_egress_give_budgets(). */
+void pin_policy_state_egress(struct pin_policy *policy, const struct pin_egress_rule *rules, size_t count);
+void pin_policy_state_budgets(struct pin_policy *policy, const struct pin_egress_budget *budgets,
+                              size_t count);
 
 /* Computes `digest` anew after the fields have changed: SHA-256 of the canonical JSON form. */
 void pin_policy_seal(struct pin_policy *policy);

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "policy/buffer.h"
+#include "policy/grants.h"
 #include "policy/policy_read.h"
 #include "policy/policy_write.h"
 

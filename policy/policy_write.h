@@ -19,14 +19,3 @@ void pin_policy_write(const struct pin_policy *policy, struct pin_buffer *to);
 /* The value of a field, or one item of a list of it, as JSON; in the arena. */
 char *pin_policy_value_text(struct pin_arena *arena, const struct pin_policy *policy, enum pin_field field);
 char *pin_policy_item_text(struct pin_arena *arena, enum pin_field field, const void *item);
-const struct pin_place *pin_policy_item_place(enum pin_field field, const void *item);
-
-/* One grant or limit of the effective policy: its JSON pointer ("/network/egress/2"), its value as JSON, and
- * the place that gave it. */
-typedef void pin_grant_visitor(void *context, const char *pointer, const char *value,
-                               const struct pin_place *place);
-void pin_policy_each_grant(const struct pin_policy *policy, pin_grant_visitor *visitor, void *context);
-
-/* "file:line:column", or "default", into `to`, which it returns. */
-#define PIN_PLACE_TEXT 300
-char *pin_place_print(char to[PIN_PLACE_TEXT], const struct pin_place *place);

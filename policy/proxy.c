@@ -13,7 +13,7 @@ static const char *const schemes[] = {
 _Static_assert(PIN_COUNT(schemes) == PIN_PROXY_KIND_COUNT, "every kind has a scheme");
 
 static bool parse_place(const char *place, size_t size, struct pin_proxy *proxy) {
-    char text[PIN_HOST_MAX];
+    char text[PIN_HOST_WRITTEN_MAX];
     struct pin_error err = {0};
     uint8_t prefix;
     if (size == 0 || size >= sizeof(text))
@@ -27,7 +27,7 @@ static bool parse_place(const char *place, size_t size, struct pin_proxy *proxy)
     }
     if (text[strspn(text, "0123456789.")] == '\0')
         return pin_cidr_parse(text, proxy->address, &prefix, &err);
-    return pin_host_name(text, size, proxy->host, &err);
+    return pin_host_written(text, size, proxy->host, &err);
 }
 
 bool pin_proxy_parse(const char *text, struct pin_proxy *proxy) {

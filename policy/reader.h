@@ -7,6 +7,11 @@
 #include "policy/fields.h"
 #include "policy/json_source.h"
 
+#define PIN_HINT_OBJECT "write {\"key\": ...}"
+#define PIN_HINT_LIST "write [...], even around a single item"
+#define PIN_HINT_TEXT "write it in double quotes"
+#define PIN_HINT_FLAG "write true or false, without quotes"
+
 struct pin_reader {
     struct pin_policy *policy;
     const struct pin_json_source *source; /* its `file` lives in the policy's arena */
@@ -54,9 +59,13 @@ const char *pin_reader_string(struct pin_reader *reader, const struct pin_json *
 /* The index of the node's word, or -1 after a fault. */
 int pin_reader_word(struct pin_reader *reader, const struct pin_json *node, const char *const *words,
                     size_t count);
-/* Says what is wrong with a node's type. */
-void pin_reader_expected(struct pin_reader *reader, const struct pin_json *node, const char *what);
-/* Says that a key isn't known, and which one is near. */
+/* Says what is wrong with a node's type, and how the right one is written. */
+void pin_reader_expected(struct pin_reader *reader, const struct pin_json *node, const char *what,
+                         const char *hint);
+/* Says that an object lacks a key; returns false. */
+bool pin_reader_missing(struct pin_reader *reader, const struct pin_json *node, const char *key);
+/* Says that a key isn't known, and which one is near, where else in a policy it stands, or which are known.
+ */
 void pin_reader_unknown_key(struct pin_reader *reader, const struct pin_json *node, const char *const *keys,
                             size_t count);
 

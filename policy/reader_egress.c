@@ -1,5 +1,4 @@
 /* The items of network.egress, network.deny and network.budgets. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +10,9 @@
 #include "policy/reader.h"
 #include "policy/words.h"
 
-static bool fault_from(struct pin_reader *reader, const struct pin_json *node, const struct pin_error *err) {
-    pin_json_fault(reader->source, node, reader->found, err->hint[0] != '\0' ? err->hint : NULL, "%s",
+static bool fault_from(struct pin_reader *reader, const struct pin_json *node, const struct pin_error *err,
+                       const char *such) {
+    pin_json_fault(reader->source, node, reader->found, err->hint[0] != '\0' ? err->hint : such, "%s",
                    err->message);
     return false;
 }
@@ -26,17 +26,19 @@ static bool read_port(struct pin_reader *reader, const struct pin_json *node, st
     if (json_is_string(node->value) && strchr(json_string_value(node->value), '-') != NULL &&
         pin_ports_parse(json_string_value(node->value), range))
         return true;
-    pin_json_fault(reader->source, node, reader->found, NULL,
-                   "a port is a number from 1 to 65535, or a range such as \"8000-8100\"");
+    pin_json_fault(reader->source, node, reader->found, "such as 443, or \"8000-8100\"",
+                   "a port is a number from 1 to 65535, or a range of them");
     return false;
 }
+
+#define HINT_PORTS "such as [443, \"8000-8100\"]"
 
 static bool read_ports(struct pin_reader *reader, const struct pin_json *node, struct pin_egress_rule *rule) {
     if (!json_is_array(node->value) || node->count == 0) {
         if (json_is_array(node->value))
-            pin_json_fault(reader->source, node, reader->found, NULL, "the list of ports is empty");
+            pin_json_fault(reader->source, node, reader->found, HINT_PORTS, "the list of ports is empty");
         else
-            pin_reader_expected(reader, node, "a list of ports");
+            pin_reader_expected(reader, node, "a list of ports", HINT_PORTS);
         return false;
     }
     bool good = true;
@@ -60,7 +62,7 @@ static bool read_host(struct pin_reader *reader, const struct pin_json *node, bo
     if (reader->site && strcmp(text, "*") == 0)
         memcpy(canonical, "*", 2);
     else if (!(deny || reader->site ? pin_host_pattern : pin_host_grant)(text, canonical, &err))
-        return fault_from(reader, node, &err);
+        return fault_from(reader, node, &err, "such as 'api.example.com' or '*.files.example.com'");
     rule->host = pin_arena_strdup(&reader->policy->arena, canonical);
     return true;
 }
@@ -70,7 +72,8 @@ static bool read_cidr(struct pin_reader *reader, const struct pin_json *node, st
     const char *text = pin_reader_string(reader, node);
     if (text == NULL)
         return false;
-    return pin_cidr_parse(text, rule->address, &rule->prefix, &err) || fault_from(reader, node, &err);
+    return pin_cidr_parse(text, rule->address, &rule->prefix, &err) ||
+           fault_from(reader, node, &err, "such as '10.1.2.0/24', '10.1.2.3' or '2001:db8::/32'");
 }
 
 static struct pin_port_range *all_ports(struct pin_reader *reader) {
@@ -83,7 +86,7 @@ static bool read_destination(struct pin_reader *reader, const struct pin_json *n
                              const struct pin_json *host, const struct pin_json *cidr,
                              const struct pin_json *ports, bool deny, struct pin_egress_rule *rule) {
     if ((host == NULL) == (cidr == NULL)) {
-        pin_json_fault(reader->source, node, reader->found, NULL,
+        pin_json_fault(reader->source, node, reader->found, "write one of the two",
                        "a destination is named by either 'host' or 'cidr'");
         return false;
     }
@@ -101,7 +104,7 @@ static bool has_no_name(struct pin_reader *reader, const struct pin_json *node,
                         const struct pin_egress_rule *rule) {
     if (rule->host != NULL && rule->protocol == PIN_PROTOCOL_TCP)
         return false;
-    pin_json_fault(reader->source, node, reader->found, NULL,
+    pin_json_fault(reader->source, node, reader->found, "leave 'inspect' and 'accept' out",
                    "only connections to a host are looked into, not those to addresses, and not UDP");
     return true;
 }
@@ -109,11 +112,11 @@ static bool has_no_name(struct pin_reader *reader, const struct pin_json *node,
 static bool read_accept(struct pin_reader *reader, const struct pin_json *node,
                         struct pin_egress_rule *rule) {
     if (!json_is_array(node->value)) {
-        pin_reader_expected(reader, node, "a list of words");
+        pin_reader_expected(reader, node, "a list of words", PIN_HINT_LIST);
         return false;
     }
     if (rule->inspect == PIN_INSPECT_HTTP || rule->inspect == PIN_INSPECT_NONE) {
-        pin_json_fault(reader->source, node, reader->found, NULL,
+        pin_json_fault(reader->source, node, reader->found, "leave 'accept' out, or inspect 'tls'",
                        "'accept' is for TLS, and 'inspect' is '%s'", pin_inspect_words[rule->inspect]);
         return false;
     }
@@ -166,10 +169,8 @@ bool pin_reader_egress(struct pin_reader *reader, const struct pin_json *node,
     struct pin_egress_rule *rule = item;
     if (!pin_reader_members(reader, node, keys, COUNT, member))
         return false;
-    if (member[PORTS] == NULL) {
-        pin_json_fault(reader->source, node, reader->found, NULL, "the key 'ports' is missing");
-        return false;
-    }
+    if (member[PORTS] == NULL)
+        return pin_reader_missing(reader, node, keys[PORTS]);
     bool good = read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], false, rule);
     int protocol = member[PROTOCOL] == NULL
                        ? PIN_PROTOCOL_TCP
@@ -210,10 +211,8 @@ bool pin_reader_budget(struct pin_reader *reader, const struct pin_json *node,
     keys[NAME] = "name";
     if (!pin_reader_members(reader, node, keys, COUNT, member))
         return false;
-    if (member[NAME] == NULL) {
-        pin_json_fault(reader->source, node, reader->found, NULL, "the key 'name' is missing");
-        return false;
-    }
+    if (member[NAME] == NULL)
+        return pin_reader_missing(reader, node, keys[NAME]);
     const char *name = pin_reader_string(reader, member[NAME]);
     if (name == NULL || !is_budget_name(reader, member[NAME], name))
         return false;
@@ -232,22 +231,18 @@ bool pin_reader_budget(struct pin_reader *reader, const struct pin_json *node,
                    &value, sizeof(value));
     }
     if (node->count < 2) {
-        pin_json_fault(reader->source, node, reader->found, NULL, "the budget '%s' limits nothing", name);
+        pin_json_fault(reader->source, node, reader->found, "add a limit, such as \"connections\": 16",
+                       "the budget '%s' limits nothing", name);
         return false;
     }
     return good;
 }
 
-__attribute__((format(printf, 5, 6))) static void fault_of(struct pin_findings *found,
-                                                           const struct pin_place *place, const char *field,
-                                                           size_t index, const char *format, ...) {
-    char pointer[sizeof(found->list[0].pointer)], where[PIN_PLACE_TEXT], message[256];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof(message), format, args);
-    va_end(args);
+static void fault_of(struct pin_findings *found, const struct pin_place *place, const char *field,
+                     size_t index, const char *what, const char *name, const char *hint) {
+    char pointer[sizeof(found->list[0].pointer)], where[PIN_PLACE_TEXT];
     (void)snprintf(pointer, sizeof(pointer), "%s %s/%zu", pin_place_print(where, place), field, index);
-    (void)pin_find(found, PIN_ERROR_INVALID, pointer, NULL, "%s", message);
+    (void)pin_find(found, PIN_ERROR_INVALID, pointer, hint, "%s '%s'", what, name);
 }
 
 void pin_reader_give_budgets(struct pin_policy *policy, struct pin_findings *found) {
@@ -256,10 +251,10 @@ void pin_reader_give_budgets(struct pin_policy *policy, struct pin_findings *fou
     for (size_t i = 0; i < count; i++)
         if (pin_egress_budget_find(budgets, i, budgets[i].name) != NULL)
             fault_of(found, &budgets[i].place, pin_field_pointer(PIN_FIELD_BUDGETS), i,
-                     "there are two budgets '%s'", budgets[i].name);
+                     "there are two budgets", budgets[i].name, "give one of them another name");
     struct pin_egress_rule *rules = policy->network.egress;
     size_t missing = pin_egress_give_budgets(rules, policy->network.egress_count, budgets, count);
     if (missing < policy->network.egress_count)
         fault_of(found, &rules[missing].place, pin_field_pointer(PIN_FIELD_EGRESS), missing,
-                 "there is no budget '%s'", rules[missing].budget->name);
+                 "there is no budget", rules[missing].budget->name, "add it to network.budgets");
 }

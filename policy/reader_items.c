@@ -8,32 +8,30 @@
 #include "policy/reader.h"
 #include "policy/words.h"
 
-static bool refuse(struct pin_reader *reader, const struct pin_json *node, const char *why) {
+static bool refuse(struct pin_reader *reader, const struct pin_json *node, const char *why,
+                   const char *hint) {
     char shown[96];
     const char *text = json_string_value(node->value);
     (void)pin_escape(shown, sizeof(shown), text, strlen(text));
-    pin_json_fault(reader->source, node, reader->found, NULL, "'%s': %s", shown, why);
-    return false;
-}
-
-static bool missing(struct pin_reader *reader, const struct pin_json *node, const char *key) {
-    pin_json_fault(reader->source, node, reader->found, NULL, "the key '%s' is missing", key);
+    pin_json_fault(reader->source, node, reader->found, hint, "'%s': %s", shown, why);
     return false;
 }
 
 static bool read_checked(struct pin_reader *reader, const struct pin_json *node, pin_string_check *check,
-                         const char **to) {
+                         const char *hint, const char **to) {
     const char *text = pin_reader_string(reader, node);
     if (text == NULL)
         return false;
     const char *why = check(text, reader->site);
     if (why != NULL)
-        return refuse(reader, node, why);
+        return refuse(reader, node, why, hint);
     *to = pin_arena_strdup(&reader->policy->arena, text);
     return true;
 }
 
 /* --- images --- */
+
+#define SUCH_IMAGE "such as 'host' or 'python-*'"
 
 static const char *check_digest(const char *text, bool site) {
     (void)site;
@@ -49,7 +47,7 @@ static const char *check_key_file(const char *text, bool site) {
 
 static bool read_keys(struct pin_reader *reader, const struct pin_json *node, struct pin_strings *keys) {
     if (!json_is_array(node->value)) {
-        pin_reader_expected(reader, node, "a list of files");
+        pin_reader_expected(reader, node, "a list of files", PIN_HINT_LIST);
         return false;
     }
     bool good = true;
@@ -57,7 +55,9 @@ static bool read_keys(struct pin_reader *reader, const struct pin_json *node, st
         struct pin_string *key =
             pin_arena_grow(&reader->policy->arena, &keys->items, &keys->count, sizeof(*key));
         key->place = pin_json_place(reader->source, child);
-        good = read_checked(reader, child, check_key_file, &key->text) && good;
+        good =
+            read_checked(reader, child, check_key_file, "such as '/etc/pinfold/keys/ci.pem'", &key->text) &&
+            good;
     }
     return good;
 }
@@ -70,22 +70,23 @@ static bool read_image_object(struct pin_reader *reader, const struct pin_json *
     if (!pin_reader_members(reader, node, keys, COUNT, member))
         return false;
     if ((member[PATTERN] == NULL) == (member[DIGEST] == NULL)) {
-        pin_json_fault(reader->source, node, reader->found, NULL,
+        pin_json_fault(reader->source, node, reader->found, "write one of the two",
                        "an image is named by either 'pattern' or 'digest'");
         return false;
     }
     bool good = member[PATTERN] != NULL
-                    ? read_checked(reader, member[PATTERN], pin_check_image, &image->pattern)
-                    : read_checked(reader, member[DIGEST], check_digest, &image->pattern);
+                    ? read_checked(reader, member[PATTERN], pin_check_image, SUCH_IMAGE, &image->pattern)
+                    : read_checked(reader, member[DIGEST], check_digest, "'pinfold image show' prints it",
+                                   &image->pattern);
     if (member[REQUIRE] != NULL && !json_is_boolean(member[REQUIRE]->value)) {
-        pin_reader_expected(reader, member[REQUIRE], "true or false");
+        pin_reader_expected(reader, member[REQUIRE], "true or false", PIN_HINT_FLAG);
         return false;
     }
     image->require_signature = member[REQUIRE] != NULL && json_is_true(member[REQUIRE]->value);
     if (member[KEYS] != NULL)
         good = read_keys(reader, member[KEYS], &image->keys) && good;
     if (good && image->require_signature != (image->keys.count > 0)) {
-        pin_json_fault(reader->source, node, reader->found, NULL,
+        pin_json_fault(reader->source, node, reader->found, "write both, or neither",
                        "'require_signature' and 'keys' only make sense together");
         return false;
     }
@@ -98,7 +99,7 @@ bool pin_reader_image(struct pin_reader *reader, const struct pin_json *node, co
     struct pin_image_rule *image = item;
     image->place = pin_json_place(reader->source, node);
     if (json_is_string(node->value))
-        return read_checked(reader, node, pin_check_image, &image->pattern);
+        return read_checked(reader, node, pin_check_image, SUCH_IMAGE, &image->pattern);
     return read_image_object(reader, node, image);
 }
 
@@ -116,16 +117,19 @@ bool pin_reader_mount(struct pin_reader *reader, const struct pin_json *node, co
         return false;
     for (size_t i = SOURCE; i <= TARGET; i++)
         if (member[i] == NULL)
-            return missing(reader, node, keys[i]);
+            return pin_reader_missing(reader, node, keys[i]);
     int access = PIN_ACCESS_READ;
-    bool good = read_checked(reader, member[SOURCE], pin_check_mount_source, &mount->source);
-    good = read_checked(reader, member[TARGET], pin_check_mount_target, &mount->target) && good;
+    bool good =
+        read_checked(reader, member[SOURCE], pin_check_mount_source, "such as '/srv/models'", &mount->source);
+    good =
+        read_checked(reader, member[TARGET], pin_check_mount_target, "such as '/models'", &mount->target) &&
+        good;
     if (member[ACCESS] != NULL)
         access = pin_reader_string(reader, member[ACCESS]) == NULL
                      ? -1
                      : pin_name_find(words, PIN_COUNT(words), json_string_value(member[ACCESS]->value));
     if (access < 0 && json_is_string(member[ACCESS]->value))
-        (void)refuse(reader, member[ACCESS], "a mount's access is 'read-only' or 'read-write'");
+        (void)refuse(reader, member[ACCESS], "this is no access of a mount", "'read-only' or 'read-write'");
     if (!good || access < 0)
         return false;
     mount->access = (enum pin_access)access;
@@ -148,8 +152,8 @@ static bool read_word64(struct pin_reader *reader, const struct pin_json *node, 
         *value = strtoull(text + 2, NULL, 16);
         return true;
     }
-    pin_json_fault(reader->source, node, reader->found, NULL,
-                   "expected a whole number, or hexadecimal digits such as \"0x40000000\"");
+    pin_json_fault(reader->source, node, reader->found, "such as 64, or \"0x40000000\" up to 64 bits",
+                   "expected a whole number, or hexadecimal digits");
     return false;
 }
 
@@ -161,12 +165,12 @@ static bool read_arg(struct pin_reader *reader, const struct pin_json *node, str
         return false;
     for (size_t i = INDEX; i <= VALUE; i++)
         if (member[i] == NULL)
-            return missing(reader, node, keys[i]);
+            return pin_reader_missing(reader, node, keys[i]);
     uint64_t index = 0;
     int op = pin_reader_word(reader, member[OP], pin_op_words, PIN_FILTER_OP_COUNT);
     bool good = read_word64(reader, member[INDEX], &index) && read_word64(reader, member[VALUE], &arg->value);
     if (good && (index > 5 || !json_is_integer(member[INDEX]->value))) {
-        pin_json_fault(reader->source, member[INDEX], reader->found, NULL,
+        pin_json_fault(reader->source, member[INDEX], reader->found, "0 is the first argument",
                        "the index of an argument is a number from 0 to 5");
         return false;
     }
@@ -175,7 +179,7 @@ static bool read_arg(struct pin_reader *reader, const struct pin_json *node, str
     arg->index = (uint8_t)index;
     arg->op = (enum pin_filter_op)op;
     if ((arg->op == PIN_FILTER_MASKED_EQ) != (member[MASK] != NULL)) {
-        pin_json_fault(reader->source, node, reader->found, NULL,
+        pin_json_fault(reader->source, node, reader->found, "\"op\": \"masked_eq\", \"mask\": \"0xffffffff\"",
                        "'mask' stands with the comparison 'masked_eq' and with no other");
         return false;
     }
@@ -185,11 +189,12 @@ static bool read_arg(struct pin_reader *reader, const struct pin_json *node, str
 static bool read_args(struct pin_reader *reader, const struct pin_json *node,
                       struct pin_syscall_entry *entry) {
     if (!json_is_array(node->value)) {
-        pin_reader_expected(reader, node, "a list of comparisons");
+        pin_reader_expected(reader, node, "a list of comparisons", PIN_HINT_LIST);
         return false;
     }
     if (node->count > PIN_FILTER_ARGS_MAX) {
-        pin_json_fault(reader->source, node, reader->found, NULL, "a call has at most 6 comparisons");
+        pin_json_fault(reader->source, node, reader->found, "write alternatives as entries of their own",
+                       "a call has at most 6 comparisons");
         return false;
     }
     bool good = true;
@@ -203,6 +208,8 @@ static bool read_args(struct pin_reader *reader, const struct pin_json *node,
     return good;
 }
 
+#define SUCH_CALL "such as 'openat' or '@file'"
+
 bool pin_reader_syscall(struct pin_reader *reader, const struct pin_json *node,
                         const struct pin_field_row *row, void *item) {
     (void)row;
@@ -212,12 +219,12 @@ bool pin_reader_syscall(struct pin_reader *reader, const struct pin_json *node,
     struct pin_syscall_entry *entry = item;
     entry->place = pin_json_place(reader->source, node);
     if (json_is_string(node->value))
-        return read_checked(reader, node, pin_check_syscall, &entry->name);
+        return read_checked(reader, node, pin_check_syscall, SUCH_CALL, &entry->name);
     if (!pin_reader_members(reader, node, keys, COUNT, member))
         return false;
     if (member[NAME] == NULL)
-        return missing(reader, node, keys[NAME]);
-    bool good = read_checked(reader, member[NAME], pin_check_syscall, &entry->name);
+        return pin_reader_missing(reader, node, keys[NAME]);
+    bool good = read_checked(reader, member[NAME], pin_check_syscall, SUCH_CALL, &entry->name);
     if (member[ARGS] != NULL)
         good = read_args(reader, member[ARGS], entry) && good;
     return good;

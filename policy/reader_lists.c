@@ -33,7 +33,7 @@ static bool read_string(struct pin_reader *reader, const struct pin_json *node,
         const char *why = text == NULL ? NULL : row->check(text, reader->site);
         char shown[96];
         if (why != NULL)
-            pin_json_fault(reader->source, node, reader->found, NULL, "'%s': %s",
+            pin_json_fault(reader->source, node, reader->found, row->example, "'%s': %s",
                            pin_escape(shown, sizeof(shown), text, strlen(text)), why);
         else if (text != NULL)
             item->text = pin_arena_strdup(&reader->policy->arena, text);
@@ -119,13 +119,15 @@ static size_t find(const struct list *list, const struct list_type *type, const 
     return i;
 }
 
+#define HINT_LONG "patterns and ranges stand for many items"
+
 static bool is_list(struct pin_reader *reader, const struct pin_json *node) {
     if (!json_is_array(node->value)) {
-        pin_reader_expected(reader, node, "a list, or {\"add\": [...], \"remove\": [...]}");
+        pin_reader_expected(reader, node, "a list", "write [...], or {\"add\": [...], \"remove\": [...]}");
         return false;
     }
     if (node->count > PIN_LIST_MAX) {
-        pin_json_fault(reader->source, node, reader->found, NULL, "a list has at most %d items",
+        pin_json_fault(reader->source, node, reader->found, HINT_LONG, "a list has at most %d items",
                        PIN_LIST_MAX);
         return false;
     }
@@ -146,11 +148,15 @@ static bool add_items(struct pin_reader *reader, const struct pin_json *node, co
                    type->size);
     }
     if (list->count > 2 * PIN_LIST_MAX) { /* an inherited list and an added one */
-        pin_json_fault(reader->source, node, reader->found, NULL, "the list gets too long");
+        pin_json_fault(reader->source, node, reader->found, HINT_LONG, "the list gets too long");
         return false;
     }
     return good;
 }
+
+#define NOTHING_LIKE_THIS "nothing like this is in the list that is extended"
+#define HINT_REMOVE                                                                                          \
+    "an item is removed only by its exact value, which 'pinfold policy show' prints for what is extended"
 
 /* To remove what isn't there is a fault: its author believes that something was granted no longer. */
 static bool remove_items(struct pin_reader *reader, const struct pin_json *node,
@@ -165,8 +171,7 @@ static bool remove_items(struct pin_reader *reader, const struct pin_json *node,
         }
         size_t index = find(list, type, room);
         if (index == list->count) {
-            pin_json_fault(reader->source, child, reader->found, "an item is removed only by its exact value",
-                           "nothing like this is in the list that is extended");
+            pin_json_fault(reader->source, child, reader->found, HINT_REMOVE, "%s", NOTHING_LIKE_THIS);
             good = false;
             continue;
         }
@@ -186,7 +191,8 @@ static bool read_edits(struct pin_reader *reader, const struct pin_json *node,
         return false;
     if (edit[0] != NULL || edit[1] != NULL)
         return true;
-    pin_json_fault(reader->source, node, reader->found, NULL, "neither 'add' nor 'remove'");
+    pin_json_fault(reader->source, node, reader->found, "write {\"add\": [...]}, or [] for an empty list",
+                   "neither 'add' nor 'remove'");
     return false;
 }
 
@@ -228,8 +234,7 @@ static bool edit_bits(struct pin_reader *reader, const struct pin_json *node, co
     for (const struct pin_json *child = good ? node->first : NULL; child != NULL; child = child->next) {
         int bit = pin_reader_word(reader, child, row->words, row->word_count);
         if (bit >= 0 && !add && (*bits >> bit & 1) == 0) {
-            pin_json_fault(reader->source, child, reader->found, NULL,
-                           "nothing like this is in the list that is extended");
+            pin_json_fault(reader->source, child, reader->found, HINT_REMOVE, "%s", NOTHING_LIKE_THIS);
             bit = -1;
         }
         good = good && bit >= 0;
@@ -296,15 +301,16 @@ static void set_variable(struct pin_reader *reader, const struct pin_json *node)
     struct pin_variable *variable = find_variable(policy, node->key);
     const char *why = pin_check_variable(node->key, false);
     if (why != NULL) {
-        pin_json_fault_key(reader->source, node, reader->found, NULL, "%s", why);
+        pin_json_fault_key(reader->source, node, reader->found, "such as 'TZ'", "%s", why);
     } else if (json_is_null(node->value)) {
         if (variable != NULL)
             remove_variable(policy, variable);
         else
-            pin_json_fault(reader->source, node, reader->found, NULL,
+            pin_json_fault(reader->source, node, reader->found, "leave it out, or give it a value",
                            "no such variable is set by what is extended");
     } else if (!json_is_string(node->value)) {
-        pin_reader_expected(reader, node, "a string, or null to take the variable away");
+        pin_reader_expected(reader, node, "a string",
+                            "write it in double quotes, or null to take the variable away");
     } else {
         if (variable == NULL) {
             variable = pin_arena_grow(&policy->arena, &policy->environment.set,
@@ -320,11 +326,12 @@ static void set_variable(struct pin_reader *reader, const struct pin_json *node)
 void pin_reader_variables(struct pin_reader *reader, const struct pin_json *node,
                           const struct pin_field_row *row) {
     if (!json_is_object(node->value)) {
-        pin_reader_expected(reader, node, "an object");
+        pin_reader_expected(reader, node, "an object", "write {\"NAME\": \"value\"}");
         return;
     }
     if (node->count + reader->policy->environment.set_count > 2 * PIN_LIST_MAX) {
-        pin_json_fault(reader->source, node, reader->found, NULL, "more than %d variables", PIN_LIST_MAX);
+        pin_json_fault(reader->source, node, reader->found, "a program can read more from a file",
+                       "more than %d variables", PIN_LIST_MAX);
         return;
     }
     struct pin_variable *before = reader->policy->environment.set;

@@ -13,7 +13,7 @@ static void *slot_of(struct pin_reader *reader, const struct pin_field_row *row)
 
 const char *pin_reader_string(struct pin_reader *reader, const struct pin_json *node) {
     if (!json_is_string(node->value)) {
-        pin_reader_expected(reader, node, "a string");
+        pin_reader_expected(reader, node, "a string", PIN_HINT_TEXT);
         return NULL;
     }
     return json_string_value(node->value);
@@ -65,10 +65,14 @@ static bool in_range(struct pin_reader *reader, const struct pin_json *node, con
                      uint64_t value, print_unit *print) {
     if (value >= row->min && value <= row->max)
         return true;
-    char shown[PIN_UNITS_TEXT], limit[PIN_UNITS_TEXT];
+    char shown[PIN_UNITS_TEXT], least[PIN_UNITS_TEXT], most[PIN_UNITS_TEXT], hint[128];
     bool small = value < row->min;
-    pin_json_fault(reader->source, node, reader->found, NULL, "%s is %s than %s", print(shown, value),
-                   small ? "less" : "more", print(limit, small ? row->min : row->max));
+    (void)print(least, row->min);
+    (void)print(most, row->max);
+    (void)snprintf(hint, sizeof(hint), "from %s to %s%s", least, most,
+                   row->unlimited ? ", or \"unlimited\"" : "");
+    pin_json_fault(reader->source, node, reader->found, hint, "%s is %s than %s", print(shown, value),
+                   small ? "less" : "more", small ? least : most);
     return false;
 }
 
@@ -84,7 +88,9 @@ static bool take_unlimited(struct pin_reader *reader, const struct pin_json *nod
         return false;
     *fault = !row->unlimited && !reader->site;
     if (*fault)
-        pin_json_fault(reader->source, node, reader->found, NULL, "'%s' can't be unlimited", row->key);
+        pin_json_fault(reader->source, node, reader->found,
+                       "name a limit; only a site's file may leave it open", "'%s' can't be unlimited",
+                       row->key);
     return !*fault;
 }
 
@@ -98,14 +104,14 @@ static bool not_a(struct pin_reader *reader, const struct pin_json *node, const 
 }
 
 static bool read_integer(struct pin_reader *reader, const struct pin_json *node, uint64_t *value,
-                         const char *what) {
+                         const char *what, const char *hint) {
     if (!json_is_integer(node->value)) {
-        pin_reader_expected(reader, node, what);
+        pin_reader_expected(reader, node, what, hint);
         return false;
     }
     json_int_t number = json_integer_value(node->value);
     if (number < 0) {
-        pin_json_fault(reader->source, node, reader->found, NULL, "%lld is negative", (long long)number);
+        pin_json_fault(reader->source, node, reader->found, hint, "%lld is negative", (long long)number);
         return false;
     }
     *value = (uint64_t)number;
@@ -117,7 +123,8 @@ static bool read_size(struct pin_reader *reader, const struct pin_json *node, co
     if (json_is_string(node->value)) {
         if (!pin_parse_size(json_string_value(node->value), value))
             return not_a(reader, node, "a size", "a whole number with KiB, MiB, GiB, TiB or nothing");
-    } else if (!read_integer(reader, node, value, "a size such as \"64MiB\", or bytes")) {
+    } else if (!read_integer(reader, node, value, "a size",
+                             "such as \"64MiB\", or a whole number of bytes")) {
         return false;
     }
     return in_range(reader, node, row, *value, pin_print_size);
@@ -126,7 +133,7 @@ static bool read_size(struct pin_reader *reader, const struct pin_json *node, co
 static bool read_time(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
                       uint64_t *value) {
     if (!json_is_string(node->value)) {
-        pin_reader_expected(reader, node, "a time such as \"30s\"");
+        pin_reader_expected(reader, node, "a time", "such as \"30s\": a whole number with ms, s, m or h");
         return false;
     }
     if (!pin_parse_time(json_string_value(node->value), value))
@@ -146,25 +153,29 @@ static bool real_to_millis(double real, uint32_t *millis) {
     return true;
 }
 
+#define HINT_CPUS "such as 2 or \"0.5\""
+
 static bool read_cpus(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
                       uint32_t *millis) {
     uint64_t whole = 0;
     if (json_is_string(node->value)) {
         if (!pin_parse_cpus(json_string_value(node->value), millis))
-            return not_a(reader, node, "a number of CPUs", "such as \"1\" or \"0.5\"");
+            return not_a(reader, node, "a number of CPUs", HINT_CPUS);
     } else if (json_is_real(node->value)) {
         if (!real_to_millis(json_real_value(node->value), millis)) {
-            pin_json_fault(reader->source, node, reader->found, NULL,
-                           "a number of CPUs has at most three decimals");
+            pin_json_fault(reader->source, node, reader->found, HINT_CPUS,
+                           "a number of CPUs has at most three decimals, and is positive");
             return false;
         }
-    } else if (!read_integer(reader, node, &whole, "a number of CPUs")) {
+    } else if (!read_integer(reader, node, &whole, "a number of CPUs", HINT_CPUS)) {
         return false;
     } else {
         *millis = whole > 1000000 ? UINT32_MAX : (uint32_t)(whole * 1000);
     }
     return in_range(reader, node, row, *millis, print_millis);
 }
+
+#define HINT_COUNT "a whole number without quotes, such as 64"
 
 bool pin_reader_amount(struct pin_reader *reader, const struct pin_json *node,
                        const struct pin_field_row *row, uint64_t *value) {
@@ -173,10 +184,11 @@ bool pin_reader_amount(struct pin_reader *reader, const struct pin_json *node,
         *value = PIN_UNLIMITED;
         return true;
     }
-    return !fault && (row->type == PIN_TYPE_SIZE   ? read_size(reader, node, row, value)
-                      : row->type == PIN_TYPE_TIME ? read_time(reader, node, row, value)
-                                                   : read_integer(reader, node, value, "a count") &&
-                                                         in_range(reader, node, row, *value, print_count));
+    return !fault &&
+           (row->type == PIN_TYPE_SIZE   ? read_size(reader, node, row, value)
+            : row->type == PIN_TYPE_TIME ? read_time(reader, node, row, value)
+                                         : read_integer(reader, node, value, "a count", HINT_COUNT) &&
+                                               in_range(reader, node, row, *value, print_count));
 }
 
 static bool store_u64(struct pin_reader *reader, const struct pin_json *node,
@@ -191,7 +203,8 @@ static bool store_u64(struct pin_reader *reader, const struct pin_json *node,
 static bool store_u32(struct pin_reader *reader, const struct pin_json *node,
                       const struct pin_field_row *row) {
     uint64_t value;
-    if (!read_integer(reader, node, &value, "a number") || !in_range(reader, node, row, value, print_count))
+    if (!read_integer(reader, node, &value, "a number", HINT_COUNT) ||
+        !in_range(reader, node, row, value, print_count))
         return false;
     uint32_t id = (uint32_t)value;
     memcpy(slot_of(reader, row), &id, sizeof(id));
@@ -211,7 +224,7 @@ static bool store_cpus(struct pin_reader *reader, const struct pin_json *node,
 static bool store_flag(struct pin_reader *reader, const struct pin_json *node,
                        const struct pin_field_row *row) {
     if (!json_is_boolean(node->value)) {
-        pin_reader_expected(reader, node, "true or false");
+        pin_reader_expected(reader, node, "true or false", PIN_HINT_FLAG);
         return false;
     }
     *(bool *)slot_of(reader, row) = json_is_true(node->value);
@@ -247,7 +260,7 @@ static bool store_text(struct pin_reader *reader, const struct pin_json *node,
     if (row->type == PIN_TYPE_NAME && !pin_is_name(text))
         return not_a(reader, node, "a name", "letters, digits, '_', '.' and '-'; at most 63");
     if (row->type == PIN_TYPE_TEXT && (strlen(text) > row->max || has_control(text))) {
-        pin_json_fault(reader->source, node, reader->found, NULL,
+        pin_json_fault(reader->source, node, reader->found, "line ends and tabs may stand in it",
                        "a text has at most %llu bytes and no control characters",
                        (unsigned long long)row->max);
         return false;
@@ -263,7 +276,7 @@ static bool store_string(struct pin_reader *reader, const struct pin_json *node,
         text = pin_reader_string(reader, node);
         const char *why = text == NULL ? NULL : row->check(text, reader->site);
         if (why != NULL)
-            pin_json_fault(reader->source, node, reader->found, NULL, "%s", why);
+            pin_json_fault(reader->source, node, reader->found, row->example, "%s", why);
         if (text == NULL || why != NULL)
             return false;
         text = pin_arena_strdup(&reader->policy->arena, text);
@@ -274,7 +287,7 @@ static bool store_string(struct pin_reader *reader, const struct pin_json *node,
 
 static bool check_version(struct pin_reader *reader, const struct pin_json *node) {
     uint64_t version;
-    if (!read_integer(reader, node, &version, "the version of the policy language"))
+    if (!read_integer(reader, node, &version, "the version of the policy language", "\"pinfold\": 1"))
         return false;
     if (version != PIN_POLICY_VERSION)
         pin_json_fault(reader->source, node, reader->found, "this pinfold reads version 1",

@@ -3,9 +3,12 @@
 #include <string.h>
 
 #include "policy/covers.h"
+#include "policy/grants.h"
+#include "policy/json_source.h"
 #include "policy/policy_load.h"
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
+#include "policy/policy_write.h"
 
 struct pin_policy *pin_site_load(const char *path, struct pin_findings *found) {
     struct pin_policy_file file = {0};
@@ -86,6 +89,29 @@ static void add_calls(struct pin_policy *policy, const struct pin_policy *site) 
     }
 }
 
+struct blame {
+    struct pin_error *err;
+    char pointer[sizeof(((struct pin_error *)NULL)->pointer)]; /* "/resources/memory" */
+};
+
+static void put_place(void *context, const char *pointer, const char *value, const struct pin_place *place) {
+    struct blame *blame = context;
+    (void)value;
+    if (place->file != NULL && place->line > 0 && strcmp(pointer, blame->pointer) == 0)
+        pin_json_where(blame->err->pointer, sizeof(blame->err->pointer), place->file, place->line,
+                       place->column, pointer);
+}
+
+/* Whose author is to mend it, and in which line. */
+static void blame_policy(struct pin_findings *found, size_t before, const struct pin_policy *policy) {
+    pin_wrap_findings(found, before, "policy '%s'", policy->name);
+    for (size_t i = before; i < found->count; i++) {
+        struct blame blame = {.err = &found->list[i]};
+        memcpy(blame.pointer, blame.err->pointer, sizeof(blame.pointer));
+        pin_policy_each_grant(policy, put_place, &blame);
+    }
+}
+
 bool pin_site_apply(struct pin_policy *policy, const struct pin_policy *site, struct pin_findings *found) {
     if (site == NULL)
         return true;
@@ -100,5 +126,11 @@ bool pin_site_apply(struct pin_policy *policy, const struct pin_policy *site, st
     add_strings(policy, PIN_FIELD_LABELS_PRIVILEGED, &policy->audit.labels_privileged,
                 &site->audit.labels_privileged);
     pin_policy_seal(policy);
-    return pin_policy_narrower(policy, site, found);
+    pin_policy_free(policy->site);
+    policy->site = pin_policy_copy(site);
+    size_t before = found->count;
+    if (pin_policy_narrower(policy, site, found))
+        return true;
+    blame_policy(found, before, policy);
+    return false;
 }

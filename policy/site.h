@@ -19,5 +19,6 @@
 struct pin_policy *pin_site_load(const char *path, struct pin_findings *found);
 
 /* Adds the site's floor to the policy, seals it anew, and holds it against the ceiling: false with findings
- * (as those of pin_policy_narrower) when it is above. A NULL site changes nothing. */
+ * when it is above: as those of pin_policy_narrower, with the policy's name, and the place of what asks in
+ * front of the pointer. A NULL site changes nothing. */
 bool pin_site_apply(struct pin_policy *policy, const struct pin_policy *site, struct pin_findings *found);

@@ -46,14 +46,6 @@ int pin_syscall_number(enum pin_arch arch, const char *name) {
     return call == NULL ? -1 : call->number[arch];
 }
 
-uint32_t pin_syscall_end(enum pin_arch arch) {
-    uint32_t end = 0;
-    for (size_t i = 0; i < pin_syscalls_count; i++)
-        if (pin_syscalls[i].number[arch] >= 0 && (uint32_t)pin_syscalls[i].number[arch] >= end)
-            end = (uint32_t)pin_syscalls[i].number[arch] + 1;
-    return end;
-}
-
 static const struct pin_syscall_set *find_set(const struct pin_syscall_set *sets, size_t count,
                                               const char *name) {
     for (size_t i = 0; i < count; i++)

@@ -23,9 +23,6 @@ const struct pin_syscall *pin_syscall_at(enum pin_arch arch, uint32_t number);
 /* The number of the call, or -1. */
 int pin_syscall_number(enum pin_arch arch, const char *name);
 
-/* One more than the greatest number in the table of the architecture. */
-uint32_t pin_syscall_end(enum pin_arch arch);
-
 /* "@file" and the like, or NULL. */
 const struct pin_syscall_set *pin_syscall_group(const char *name);
 

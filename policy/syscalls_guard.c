@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -22,6 +23,10 @@
 #define BITS(at, bits, is)                                                                                   \
     { .index = (at), .op = PIN_FILTER_MASKED_EQ, .mask = (bits), .value = (is) }
 #define IS(at, is) BITS(at, UINT32_MAX, (uint32_t)(is))
+#define NO_POINTER(at)                                                                                       \
+    { .index = (at), .op = PIN_FILTER_EQ }
+#define SOME_POINTER(at)                                                                                     \
+    { .index = (at), .op = PIN_FILTER_NE }
 #define CASE1(a)                                                                                             \
     {                                                                                                        \
         1, {                                                                                                 \
@@ -106,6 +111,23 @@ static const struct pin_guard_case ioctl_cases[] = {
 static const struct pin_guard_case oci_ioctl_cases[] = {COMMAND(TIOCSTI), COMMAND(TIOCLINUX),
                                                         COMMAND(TIOCSETD)};
 
+/* The first of 2, 4 or 8 commands that follow each other. */
+#define COMMANDS(count, first) CASE1(BITS(1, UINT32_MAX - ((count)-1), first))
+static const struct pin_guard_case fcntl_cases[] = {
+    COMMANDS(8, F_DUPFD),  /* to F_SETLKW */
+    COMMANDS(4, F_SETOWN), /* to F_GETSIG */
+    COMMAND(F_SETOWN_EX),
+    COMMAND(F_GETOWN_EX),
+    COMMANDS(2, F_OFD_GETLK),
+    COMMAND(F_OFD_SETLKW),
+    COMMAND(F_GETLEASE),
+    COMMAND(F_GETLEASE + 2),          /* F_DUPFD_QUERY */
+    COMMANDS(4, F_DUPFD_CLOEXEC - 2), /* F_CREATED_QUERY to F_SETPIPE_SZ */
+    COMMANDS(4, F_GETPIPE_SZ),        /* and seals, to F_GET_RW_HINT */
+    COMMANDS(2, F_SET_RW_HINT),
+    COMMAND(F_SET_FILE_RW_HINT),
+};
+
 #define OPTION(is) CASE1(IS(0, is))
 static const struct pin_guard_case prctl_cases[] = {
     OPTION(PR_SET_PDEATHSIG),    OPTION(PR_GET_PDEATHSIG),       OPTION(PR_GET_DUMPABLE),
@@ -122,14 +144,32 @@ static const struct pin_guard_case oci_personality_cases[] = {
     CASE1(IS(0, UNAME26)),    CASE1(IS(0, PER_LINUX32 | UNAME26)),
     CASE1(IS(0, UINT32_MAX)),
 };
-static const struct pin_guard_case prlimit_cases[] = {CASE1(IS(0, 0))};
+/* All but RLIMIT_CORE: at its limit of 1 the kernel runs no program of the host's for a dump, and at 0 it
+ * does. */
+static const struct pin_guard_case prlimit_cases[] = {
+    CASE2(IS(0, 0), BITS(1, UINT32_MAX - 3, RLIMIT_CPU)), /* to RLIMIT_STACK */
+    CASE2(IS(0, 0), IS(1, RLIMIT_RSS)),
+    CASE2(IS(0, 0), BITS(1, UINT32_MAX - 1, RLIMIT_NPROC)),   /* and RLIMIT_NOFILE */
+    CASE2(IS(0, 0), BITS(1, UINT32_MAX - 7, RLIMIT_MEMLOCK)), /* to RLIMIT_RTTIME, the last one */
+    CASE2(IS(0, 0), NO_POINTER(2)),
+};
+static const struct pin_guard_case prlimit_idle[] = {CASE3(IS(0, 0), IS(1, RLIMIT_CORE), SOME_POINTER(2))};
+static const struct pin_guard_case setrlimit_cases[] = {
+    CASE1(BITS(0, UINT32_MAX - 3, RLIMIT_CPU)),
+    CASE1(IS(0, RLIMIT_RSS)),
+    CASE1(BITS(0, UINT32_MAX - 1, RLIMIT_NPROC)),
+    CASE1(BITS(0, UINT32_MAX - 7, RLIMIT_MEMLOCK)),
+};
+static const struct pin_guard_case setrlimit_idle[] = {CASE1(IS(0, RLIMIT_CORE))};
 static const struct pin_guard_case scheduler_cases[] = {CASE1(IS(1, SCHED_OTHER)), CASE1(IS(1, SCHED_BATCH)),
                                                         CASE1(IS(1, SCHED_IDLE))};
 
 #define ONLY(name, list, why)                                                                                \
-    { name, false, list, PIN_COUNT(list), why }
+    { name, false, list, PIN_COUNT(list), why, NULL, 0 }
+#define ONLY_AND(name, list, why, done)                                                                      \
+    { name, false, list, PIN_COUNT(list), why, done, PIN_COUNT(done) }
 #define EXCEPT(name, list, why)                                                                              \
-    { name, true, list, PIN_COUNT(list), why }
+    { name, true, list, PIN_COUNT(list), why, NULL, 0 }
 #define SET_ID_WHY                                                                                           \
     "a set-id file that is made in a shared workspace would run with its maker's id for whoever starts it "  \
     "on the host"
@@ -142,6 +182,9 @@ static const struct pin_guard walled_guards[] = {
     ONLY("fchmod", mode_1, SET_ID_WHY),
     ONLY("fchmodat", mode_2, SET_ID_WHY),
     ONLY("fchmodat2", mode_2, SET_ID_WHY),
+    ONLY("fcntl", fcntl_cases,
+         "a lease on a file that is shared, if only for reading, stalls whoever opens it on the host, and "
+         "F_NOTIFY watches directories of the host"),
     ONLY("ioctl", ioctl_cases,
          "terminals, pipes, sockets and clones of files need a few commands; every driver behind a "
          "descriptor has its own, and TIOCSTI, TIOCLINUX and TIOCSETD reach the terminal's other users"),
@@ -150,11 +193,15 @@ static const struct pin_guard walled_guards[] = {
     ONLY("open", open_cases, SET_ID_WHY),
     ONLY("openat", openat_cases, SET_ID_WHY),
     ONLY("personality", personality_cases, "other execution domains weaken address randomisation"),
-    ONLY("prlimit64", prlimit_cases, "PID 1 has the same user: its limits would end the sandbox"),
     ONLY("prctl", prctl_cases,
          "a process may ask about itself and name itself; the other options change its tracer, its memory "
          "map, its security bits or its filters"),
+    ONLY_AND("prlimit64", prlimit_cases,
+             "PID 1 has the same user: its limits would end the sandbox; and a core limit of 0 would hand a "
+             "dump to the host",
+             prlimit_idle),
     ONLY("sched_setscheduler", scheduler_cases, "real-time policies starve the host"),
+    ONLY_AND("setrlimit", setrlimit_cases, "a core limit of 0 would hand a dump to the host", setrlimit_idle),
     ONLY("socket", socket_cases,
          "other families, types and protocols reach rarely used kernel code, and some, like AF_VSOCK, leave "
          "the network namespace"),
@@ -201,7 +248,7 @@ const struct pin_guard *pin_guard_find(const char *call, bool walled) {
     size_t count;
     const struct pin_guard *guards = pin_guards(walled, &count);
     for (size_t i = 0; i < count; i++)
-        if (strcmp(guards[i].call, call) == 0)
+        if (guards[i].call[0] == call[0] && strcmp(guards[i].call, call) == 0)
             return &guards[i];
     return NULL;
 }

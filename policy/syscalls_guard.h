@@ -1,8 +1,9 @@
 /* syscalls_guard.h: what calls may carry in their arguments, where a baseline or a bare name grants them.
  *
  * The kernel takes an int or an unsigned int in most of these places while the filter sees 64 bits, so every
- * comparison masks 32 of them and is exact: a range would compare what the kernel throws away. Each guard
- * says why it is there; docs/syscalls.md has the same table for people. Pure.
+ * comparison masks 32 of them and is exact: a range would compare what the kernel throws away. A pointer is
+ * compared with NULL alone, by all of its bits. Each guard says why it is there; docs/syscalls.md has the
+ * same table for people. Pure.
  */
 #pragma once
 
@@ -24,6 +25,8 @@ struct pin_guard {
     const struct pin_guard_case *cases; /* in the order of pin_filter_sort() */
     size_t count;
     const char *reason;
+    const struct pin_guard_case *idle; /* answered with success, and not made; NULL: none */
+    size_t idle_count;
 };
 
 /* The guard of a call, or NULL. `walled`: the baselines strict, tool and build; else oci. */

@@ -25,6 +25,7 @@ struct resolution {
     const struct pin_policy *policy;
     enum pin_arch arch;
     bool walled;
+    const struct pin_syscall_entry *blamed; /* a group with a call that can't be: said once */
     struct pin_arena *arena;
     struct pin_findings *found;
     struct granted granted[CALLS_MAX];
@@ -125,13 +126,18 @@ static bool never_by_argument(struct resolution *res, const struct entry_at *at)
 
 static bool never_by_name(struct resolution *res, const struct entry_at *at, const struct pin_syscall *call) {
     char message[256];
-    if (call->never == NULL)
-        return false;
+    if (call->never == NULL || res->blamed == at->entry)
+        return call->never != NULL;
+    res->blamed = at->entry;
     const char *within = at->entry->name[0] == '@' ? " of group " : "";
     (void)snprintf(message, sizeof(message), "call '%s'%s%s may not be allowed on baseline '%s': it %s",
                    call->name, within, *within != '\0' ? at->entry->name : "", res->policy->syscalls.baseline,
                    call->never);
-    find(res, at, PIN_ERROR_REFUSED, "only a policy on the baseline \"oci\" may allow it", message);
+    find(res, at, PIN_ERROR_REFUSED,
+         *within != '\0'
+             ? "name the calls that are needed; only on the baseline \"oci\" may all of it be allowed"
+             : "only a policy on the baseline \"oci\" may allow it",
+         message);
     return true;
 }
 
@@ -208,10 +214,19 @@ static size_t count_rules(const struct granted *granted) {
     switch (granted->extent) {
     case EXTENT_NOTHING: return 0;
     case EXTENT_WHOLE: return 1;
-    case EXTENT_GUARDED: return granted->guard->count;
+    case EXTENT_GUARDED: return granted->guard->count + granted->guard->idle_count;
     case EXTENT_RULES: return granted->rules.count;
     }
     abort();
+}
+
+static struct pin_filter_rule guarded_rule(const struct pin_guard *guard, size_t i) {
+    bool idle = i >= guard->count;
+    const struct pin_guard_case *from = idle ? &guard->idle[i - guard->count] : &guard->cases[i];
+    struct pin_filter_rule rule = rule_of(guard->call, from->args, from->arg_count);
+    if (idle)
+        rule.action = PIN_FILTER_ERRNO; /* 0: success */
+    return rule;
 }
 
 /* Writes the rules of one call; returns how many. */
@@ -226,11 +241,19 @@ static size_t write_call(const struct granted *granted, const struct pin_syscall
         if (granted->extent == EXTENT_RULES)
             to[i] = granted->rules.items[i];
         else if (granted->extent == EXTENT_GUARDED)
-            to[i] = rule_of(call->name, granted->guard->cases[i].args, granted->guard->cases[i].arg_count);
+            to[i] = guarded_rule(granted->guard, i);
         else
             to[i] = rule_of(call->name, NULL, 0);
     }
     return count;
+}
+
+/* The calls come by their names: with the few rules of each in order, so are all. */
+static size_t write_sorted(const struct granted *granted, const struct pin_syscall *call,
+                           struct pin_filter_rule *to) {
+    struct pin_filter one = {.rules = to, .rule_count = write_call(granted, call, to)};
+    pin_filter_sort(&one);
+    return one.rule_count;
 }
 
 static void write_rules(struct resolution *res, struct pin_filter *filter) {
@@ -244,8 +267,8 @@ static void write_rules(struct resolution *res, struct pin_filter *filter) {
     for (size_t row = 0; row < pin_syscalls_count; row++)
         if (pin_syscalls[row].number[res->arch] >= 0)
             filter->rule_count +=
-                write_call(&res->granted[row], &pin_syscalls[row], &filter->rules[filter->rule_count]);
-    pin_filter_sort(filter);
+                write_sorted(&res->granted[row], &pin_syscalls[row], &filter->rules[filter->rule_count]);
+    pin_filter_sort(filter); /* finds nothing left to do */
 }
 
 static bool start_from_baseline(struct resolution *res) {

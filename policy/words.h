@@ -13,6 +13,7 @@
 
 extern const char *const pin_access_words[PIN_ACCESS_COUNT];
 extern const char *const pin_root_mode_words[PIN_ROOT_MODE_COUNT];
+extern const char *const pin_root_storage_words[PIN_ROOT_STORAGE_COUNT];
 extern const char *const pin_on_cap_words[PIN_ON_CAP_COUNT];
 extern const char *const pin_on_deny_words[PIN_ON_DENY_COUNT];
 extern const char *const pin_protocol_words[PIN_PROTOCOL_COUNT];

@@ -3,18 +3,35 @@
 PINFOLD_BUILD names the build directory (build/ci, else build/release). The programs are copied where an ordinary user can
 reach them; state and cache are the test's own, so that a run of the tests never meets the sandboxes of the host.
 """
+import contextlib
 import glob
 import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import time
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 USER = 61234  # an id that owns nothing
 VM = pathlib.Path(os.environ.get("PINFOLD_VM", ROOT.parent / "shared/vm/run-in-cgroup2-vm"))
+
+
+def take_signals_as_a_login_does():
+    """Whoever starts the tests in the background (CI, nohup) leaves SIGINT, SIGQUIT and SIGHUP ignored, which is inherited
+    and which the programs respect; the tests are about the signals, so each has its usual meaning for them."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2,
+                   signal.SIGALRM, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGWINCH):
+        signal.signal(number, signal.SIG_DFL)
+
+
+take_signals_as_a_login_does()
+os.umask(0o022)
 
 
 def build_directory():
@@ -24,6 +41,17 @@ def build_directory():
         if (path / "tools/pinfold/pinfold").exists():
             return path
     pytest.exit(f"no build in {', '.join(map(str, candidates))}: run tools/test", returncode=1)
+
+
+def needs(*programs):
+    """A mark: skipped by name where one of them, a name or a path, isn't installed; None stands for what wasn't found."""
+    missing = [str(program) for program in programs if not program or shutil.which(program) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+def has_module(name):
+    """Debian's Python is the sandbox's, and need not be the one that runs the tests."""
+    return subprocess.run(["/usr/bin/python3", "-c", f"import {name}"], capture_output=True).returncode == 0
 
 
 @pytest.fixture(scope="session")
@@ -106,16 +134,18 @@ class Pinfold:
         folders = [str(p.relative_to(self.state)) for p in self.state.rglob("*") if p.name not in ("slots", "records", "scratch", "kept")]
         return folders + claimed + [str(g) for g in self.groups() if g.name.isdigit()]
 
-    def close(self):
-        """One command clears what killed ones left; the groups of this test's state go with it."""
-        if not self.groups():
-            return
-        self.run("true")
-        for group in self.groups():
-            try:
-                group.rmdir()
-            except OSError as error:
-                raise AssertionError(f"{group} is left over") from error
+    def close(self, within=60):
+        """Commands clear what killed ones left, and pools end by themselves; the groups of this test's state go with it."""
+        until = time.monotonic() + within
+        while groups := self.groups():
+            self.run("true")
+            for group in groups:
+                with contextlib.suppress(OSError):
+                    group.rmdir()
+            if not self.groups():
+                break
+            assert time.monotonic() < until, f"left over: {self.groups()}"
+            time.sleep(0.05)
 
     def run(self, *arguments, policy=None, options=(), **kwargs):
         return self.call(self.argv(*arguments, policy=policy, options=options), **kwargs)

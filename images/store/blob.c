@@ -11,9 +11,8 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "images/store/hash.h"
+#include "images/store/layer_pipe.h"
 #include "images/store/oci.h"
-
-#define CHUNK ((size_t)128 * 1024) /* bytes, on the stack */
 
 static void blob_path(char path[80], const char *digest) {
     (void)snprintf(path, 80, "blobs/%s", digest + strlen("sha256:"));
@@ -28,28 +27,42 @@ bool pin_store_check_blob(const struct pin_image_store *store, const char *diges
            strcmp(found, digest) == 0;
 }
 
-/* Copies to the end, or to the first byte beyond `most`. */
+struct source {
+    int from;
+    uint64_t read, most;
+};
+
+/* To the end, or to a piece beyond `most`. */
+static ptrdiff_t read_source(void *context, void *to, size_t room, uint64_t *taken, struct pin_error *err) {
+    struct source *source = context;
+    ssize_t got = 0;
+    if (source->read <= source->most)
+        do
+            got = pread(source->from, to, room, (off_t)source->read);
+        while (got < 0 && errno == EINTR);
+    if (got < 0)
+        (void)pin_fail_errno(err, "read the blob");
+    else
+        source->read += (uint64_t)got;
+    *taken = source->read;
+    return got;
+}
+
+/* What is hashed is what is written, from the same buffer. */
 static bool copy_hashed(int from, int to, uint64_t most, char digest[PIN_DIGEST_TEXT], uint64_t *size,
                         struct pin_error *err) {
-    PIN_HASHER struct pin_hasher *hasher = pin_hasher_new();
-    char buffer[CHUNK];
-    uint8_t hash[PIN_SHA256_SIZE];
+    struct source source = {.from = from, .most = most};
+    struct pin_layer_piece piece;
+    PIN_LAYER_PIPE struct pin_layer_pipe *pipe = pin_layer_pipe_open(read_source, &source, true, err);
+    if (pipe == NULL)
+        return false;
     *size = 0;
-    while (*size <= most) {
-        ssize_t got = pread(from, buffer, CHUNK, (off_t)*size);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return pin_fail_errno(err, "read the blob");
-        if (got == 0)
-            break;
-        pin_hasher_add(hasher, buffer, (size_t)got);
-        if (!pin_write_all(to, buffer, (size_t)got, err))
+    do {
+        if (!pin_layer_pipe_take(pipe, &piece, err) || !pin_write_all(to, piece.data, piece.size, err))
             return false;
-        *size += (uint64_t)got;
-    }
-    pin_hasher_finish(hasher, hash);
-    (void)pin_digest_print(digest, hash);
+        *size += piece.size;
+    } while (piece.size > 0);
+    pin_layer_pipe_digest(pipe, digest);
     return true;
 }
 

@@ -38,9 +38,11 @@ static json_t *descriptor(const char *type, const char *digest, uint64_t size) {
 
 static bool make_layer(struct pin_store_work *work, const struct pin_commit *commit, struct pin_arena *arena,
                        struct pin_image_layer *layer, struct pin_error *err) {
+    uint64_t set_ids = 0;
     struct pin_rootfs_tar_options options = {.leave_out = commit->leave_out,
                                              .changes = true,
                                              .own_is_root = geteuid() != 0,
+                                             .set_ids = &set_ids,
                                              .first_id = commit->first_id};
     char digest[PIN_DIGEST_TEXT], diff_id[PIN_DIGEST_TEXT];
     PIN_CLOSE int tar = openat(work->dir, "tar", O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -51,8 +53,9 @@ static bool make_layer(struct pin_store_work *work, const struct pin_commit *com
         return false;
     layer->blob = pin_arena_strdup(arena, digest);
     layer->media_type = LAYER_TYPE;
-    if (!pin_layer_add(work, commit->limits, layer, diff_id, err))
+    if (!pin_layer_add(work, commit->limits, false, layer, diff_id, err))
         return false;
+    layer->lost.set_ids = set_ids;
     layer->diff_id = pin_arena_strdup(arena, diff_id);
     return true;
 }

@@ -113,7 +113,7 @@ static bool get_layer(struct pin_importing *importing, struct pin_image_layer *l
     memcpy(blob.digest, layer->blob, sizeof(blob.digest));
     pin_import_say(importing, "blob", layer->blob);
     return pin_import_blob(importing, &blob, err) &&
-           pin_layer_add(importing->work, importing->import->limits, layer, found, err);
+           pin_layer_add(importing->work, importing->import->limits, importing->again, layer, found, err);
 }
 
 static bool get_layers(struct pin_importing *importing, struct pin_image_config *image,
@@ -144,6 +144,13 @@ static bool check_name(const struct pin_importing *importing, struct pin_image_n
            pin_fail(err, PIN_ERROR_INVALID, "'%.100s' is a digest, not a name to give", text);
 }
 
+/* Who imports what is there already has it looked at, and mended. */
+static bool have_image(const struct pin_importing *importing, const struct pin_image_config *image) {
+    char path[96];
+    (void)snprintf(path, sizeof(path), "images/%.64s/record", image->manifest + strlen("sha256:"));
+    return faccessat(importing->work->store->dir, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 static bool import_image(struct pin_importing *importing, struct pin_image_config *image,
                          struct pin_error *err) {
     struct pin_image_name name;
@@ -155,7 +162,10 @@ static bool import_image(struct pin_importing *importing, struct pin_image_confi
     /* Who imports the same image at the same time waits here, and then finds all of it. */
     (void)snprintf(claim_name, sizeof(claim_name), "image-%.64s", image->manifest + strlen("sha256:"));
     PIN_CLOSE int claim = pin_store_claim(importing->work->store, claim_name, &waited, err);
-    if (claim < 0 || !get_layers(importing, image, err))
+    if (claim < 0)
+        return false;
+    importing->again = have_image(importing, image);
+    if (!get_layers(importing, image, err))
         return false;
     char text[PIN_IMAGE_TEXT];
     image->name = pin_arena_strdup(importing->arena, pin_image_name_print(text, &name));

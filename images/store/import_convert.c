@@ -46,7 +46,7 @@ static bool add_layer(struct pin_importing *importing, int file, json_t *layers,
     if (!pin_store_add_file(importing->work, file, digest, &layer->blob_bytes, err))
         return false;
     PIN_LAYER_STREAM struct pin_layer_stream *stream =
-        pin_layer_stream_open(file, importing->import->limits, err);
+        pin_layer_stream_open(file, digest, importing->import->limits, err);
     if (stream == NULL)
         return false;
     layer->blob = pin_arena_strdup(importing->arena, digest);
@@ -199,7 +199,7 @@ bool pin_import_rootfs(struct pin_importing *importing, struct pin_error *err) {
         return false;
     json_t *layers = json_array();
     bool added = add_layer(importing, tar, layers, &layer, err) &&
-                 pin_layer_add(importing->work, importing->import->limits, &layer, diff_id, err);
+                 pin_layer_add(importing->work, importing->import->limits, false, &layer, diff_id, err);
     if (tar != importing->source->file)
         (void)close(tar);
     if (!added) {

@@ -15,6 +15,7 @@ struct pin_importing {
     const char *source_name;            /* what the source calls it, or NULL */
     struct pin_oci_index top;           /* of a layout */
     bool in_store;                      /* the blobs are there already: made by ourselves */
+    bool again;                         /* the store has the image already */
 };
 
 /* A layout: chooses the manifest, which is then in the store. */

@@ -1,9 +1,10 @@
-/* layer_pipe.h: the bytes of a layer's tar, read ahead and hashed while they are unpacked.
+/* layer_pipe.h: bytes that are read ahead and hashed while they are used: a blob's while it is copied, a
+ * layer's while it is unpacked.
  *
- * Three threads share a ring of buffers: one fills it from a source (a file, a decompressor), one hashes, and
- * the caller takes the pieces in order. A buffer is filled again only when both have let go of it, so that
- * memory is bounded whatever the source gives. Everything but the source function runs in the caller's
- * thread.
+ * Three threads share a ring of buffers: one fills it from a source (a file, a decompressor), one hashes
+ * (where a digest is wanted), and the caller takes the pieces in order. A buffer is filled again only when
+ * both have let go of it, so that memory is bounded whatever the source gives. Everything but the source
+ * function runs in the caller's thread.
  */
 #pragma once
 
@@ -14,7 +15,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 
-#define PIN_LAYER_PIPE_PIECE ((size_t)64 * 1024) /* bytes: a ring of them stays in the processor's cache */
+#define PIN_LAYER_PIPE_PIECE ((size_t)128 * 1024) /* bytes, at most */
 
 struct pin_layer_piece {
     const void *data; /* valid until the next one is taken */
@@ -30,10 +31,14 @@ typedef ptrdiff_t pin_layer_source(void *context, void *to, size_t room, uint64_
 struct pin_layer_pipe;
 
 /* The context stays the caller's, and is the source's alone until the pipe is closed. NULL on failure. */
-struct pin_layer_pipe *pin_layer_pipe_open(pin_layer_source *source, void *context, struct pin_error *err);
+struct pin_layer_pipe *pin_layer_pipe_open(pin_layer_source *source, void *context, bool hashed,
+                                           struct pin_error *err);
 /* The next piece; the last one has no bytes, and so has every one after it. */
 bool pin_layer_pipe_take(struct pin_layer_pipe *pipe, struct pin_layer_piece *piece, struct pin_error *err);
-/* After the last piece: the digest of all. */
-void pin_layer_pipe_digest(struct pin_layer_pipe *pipe, uint8_t digest[PIN_SHA256_SIZE]);
+/* After the last piece: the digest of all, by a pipe that hashes. */
+void pin_layer_pipe_digest(struct pin_layer_pipe *pipe, char digest[PIN_DIGEST_TEXT]);
 /* Ends the threads, wherever they are. */
 void pin_layer_pipe_close(struct pin_layer_pipe *pipe);
+void pin_layer_pipe_close_slot(struct pin_layer_pipe **pipe);
+
+#define PIN_LAYER_PIPE __attribute__((cleanup(pin_layer_pipe_close_slot)))

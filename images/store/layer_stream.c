@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "images/store/layer_pipe.h"
+#include "images/store/tar_check.h"
 
 #define CHUNK ((size_t)256 * 1024)
 
@@ -38,8 +39,19 @@ static const struct compression compressions[] = {
     {"application/vnd.oci.image.layer.v1.tar",      {0},                      0, ARCHIVE_FILTER_NONE},
 };
 
+/* What people have besides, to be told by its name. */
+static const struct {
+    const char *name, *magic;
+} unknown[] = {
+    {"xz",    "\xfd"
+           "7zXZ"},
+    {"bzip2", "BZh"        },
+    {"lzip",  "LZIP"       },
+};
+
 struct pin_layer_stream {
     int fd;
+    const char *digest; /* of what the pipe gives, where it is known beforehand; or NULL */
     const struct compression *compression;
     struct pin_layer_limits limits;
     struct pin_layer_pipe *pipe;
@@ -49,6 +61,7 @@ struct pin_layer_stream {
     uint64_t read; /* bytes of the blob; the pipe's */
     bool empty;    /* compressed nothing */
     struct archive *tar;
+    struct pin_tar_check *check;
     uint64_t compressed, uncompressed, file_bytes, entries, deadline_ns;
     struct pin_error failure; /* of our read callback, which libarchive can't carry */
     bool at_end;
@@ -154,7 +167,8 @@ static la_ssize_t read_tar(struct archive *archive, void *context, const void **
         return 0;
     }
     if (!pin_layer_pipe_take(stream->pipe, &piece, &stream->failure) ||
-        (piece.size > 0 && !count_bytes(stream, &piece, &stream->failure))) {
+        (piece.size > 0 && (!count_bytes(stream, &piece, &stream->failure) ||
+                            !pin_tar_check_feed(stream->check, piece.data, piece.size, &stream->failure)))) {
         archive_set_error(archive, EIO, "refused");
         return ARCHIVE_FATAL;
     }
@@ -171,7 +185,7 @@ static bool archive_failed(struct pin_layer_stream *stream, struct archive *arch
 }
 
 static bool choose_compression(struct pin_layer_stream *stream, struct pin_error *err) {
-    uint8_t magic[4] = {0};
+    uint8_t magic[6] = {0};
     ssize_t got = pread(stream->fd, magic, sizeof(magic), 0);
     if (got < 0)
         return pin_fail_errno(err, "read the layer");
@@ -179,6 +193,11 @@ static bool choose_compression(struct pin_layer_stream *stream, struct pin_error
         if (compressions[i].magic_size <= (size_t)got &&
             memcmp(magic, compressions[i].magic, compressions[i].magic_size) == 0)
             stream->compression = &compressions[i];
+    for (size_t i = 0; i < PIN_COUNT(unknown); i++)
+        if (memcmp(magic, unknown[i].magic, strlen(unknown[i].magic)) == 0) {
+            (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is compressed by %s", unknown[i].name);
+            return pin_hint(err, "gzip and zstd are known, and none: decompress it first");
+        }
     return true;
 }
 
@@ -210,16 +229,19 @@ static bool start(struct pin_layer_stream *stream, struct pin_error *err) {
         return false;
     if (stream->compression->filter != ARCHIVE_FILTER_NONE && !open_unpacker(stream, err))
         return false;
-    stream->pipe = pin_layer_pipe_open(fill_pipe, stream, err);
+    if (stream->unpacker != NULL)
+        stream->digest = NULL;
+    stream->pipe = pin_layer_pipe_open(fill_pipe, stream, stream->digest == NULL, err);
     return stream->pipe != NULL && open_tar(stream, err);
 }
 
-struct pin_layer_stream *pin_layer_stream_open(int fd, const struct pin_layer_limits *limits,
-                                               struct pin_error *err) {
+struct pin_layer_stream *pin_layer_stream_open(int fd, const char *digest,
+                                               const struct pin_layer_limits *limits, struct pin_error *err) {
     struct pin_layer_stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL)
         abort();
-    *stream = (struct pin_layer_stream){.fd = fd, .limits = *limits};
+    *stream = (struct pin_layer_stream){
+        .fd = fd, .digest = digest, .limits = *limits, .check = pin_tar_check_new()};
     stream->compression = &compressions[PIN_COUNT(compressions) - 1];
     stream->deadline_ns = now_ns() + limits->time_ns;
     if (start(stream, err))
@@ -267,14 +289,17 @@ bool pin_layer_stream_data(struct pin_layer_stream *stream, const void **data, s
     return code == ARCHIVE_OK || archive_failed(stream, stream->tar, err);
 }
 
-bool pin_layer_stream_finish(struct pin_layer_stream *stream, uint8_t diff_id[PIN_SHA256_SIZE],
-                             uint64_t *bytes, struct pin_error *err) {
+bool pin_layer_stream_finish(struct pin_layer_stream *stream, char diff_id[PIN_DIGEST_TEXT], uint64_t *bytes,
+                             struct pin_error *err) {
     while (!stream->at_end) {
         const void *data;
         if (read_tar(stream->tar, stream, &data) < 0)
             return archive_failed(stream, stream->tar, err);
     }
-    pin_layer_pipe_digest(stream->pipe, diff_id);
+    if (stream->digest == NULL)
+        pin_layer_pipe_digest(stream->pipe, diff_id);
+    else
+        memcpy(diff_id, stream->digest, PIN_DIGEST_TEXT);
     *bytes = stream->uncompressed;
     return true;
 }
@@ -293,6 +318,7 @@ void pin_layer_stream_close(struct pin_layer_stream *stream) {
     pin_layer_pipe_close(stream->pipe);
     (void)archive_read_free(stream->tar);
     (void)archive_read_free(stream->unpacker);
+    pin_tar_check_free(stream->check);
     free(stream);
 }
 

@@ -2,7 +2,9 @@
  *
  * Exactly one compression (none, gzip or zstd), told by the first bytes. Hostile bytes: libarchive reads
  * them, and every bound below is checked here. The digest is that of the uncompressed tar, all of it, with
- * what follows its end mark: the diff id. What is not quite in order (a warning of libarchive's) is refused.
+ * what follows its end mark: the diff id. Where nothing is compressed and the caller knows the blob's digest,
+ * that is the diff id, and nothing is hashed again. What is not quite in order (a warning of libarchive's) is
+ * refused.
  */
 #pragma once
 
@@ -26,9 +28,10 @@ extern const struct pin_layer_limits pin_layer_limits_default;
 struct archive_entry;
 struct pin_layer_stream;
 
-/* Reads from the descriptor's start, which stays the caller's. NULL on failure. */
-struct pin_layer_stream *pin_layer_stream_open(int fd, const struct pin_layer_limits *limits,
-                                               struct pin_error *err);
+/* Reads from the descriptor's start, which stays the caller's. `digest` is that of the blob, which the caller
+ * has checked, or NULL; it must outlive the stream. NULL on failure. */
+struct pin_layer_stream *pin_layer_stream_open(int fd, const char *digest,
+                                               const struct pin_layer_limits *limits, struct pin_error *err);
 /* The next entry, valid until the call after; `*entry` is NULL at the end. */
 bool pin_layer_stream_next(struct pin_layer_stream *stream, struct archive_entry **entry,
                            struct pin_error *err);
@@ -36,8 +39,8 @@ bool pin_layer_stream_next(struct pin_layer_stream *stream, struct archive_entry
 bool pin_layer_stream_data(struct pin_layer_stream *stream, const void **data, size_t *size, off_t *offset,
                            struct pin_error *err);
 /* Reads what is left and tells the digest and the size of the tar. */
-bool pin_layer_stream_finish(struct pin_layer_stream *stream, uint8_t diff_id[PIN_SHA256_SIZE],
-                             uint64_t *bytes, struct pin_error *err);
+bool pin_layer_stream_finish(struct pin_layer_stream *stream, char diff_id[PIN_DIGEST_TEXT], uint64_t *bytes,
+                             struct pin_error *err);
 uint64_t pin_layer_stream_entries(const struct pin_layer_stream *stream);
 const char *pin_layer_stream_media_type(const struct pin_layer_stream *stream); /* OCI's, static */
 void pin_layer_stream_close(struct pin_layer_stream *stream);

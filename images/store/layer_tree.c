@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <linux/openat2.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "images/remove.h"
 
 #define TIMES_MAX ((size_t)256 * 1024 * 1024) /* bytes of noted directories */
@@ -46,10 +46,9 @@ static void forget_parent(struct pin_layer_tree *tree) {
     pin_close_fd(&tree->parent);
 }
 
-static int open_directory(struct pin_layer_tree *tree, const char *path, unsigned flags) {
-    struct open_how how = {.flags = flags | O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
-    return (int)syscall(SYS_openat2, tree->root, path[0] == '\0' ? "." : path, &how, sizeof(how));
+static int open_directory(struct pin_layer_tree *tree, const char *path, int flags) {
+    return pin_openat2(tree->root, path[0] == '\0' ? "." : path, flags | O_RDONLY | O_DIRECTORY | O_NONBLOCK,
+                       0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV);
 }
 
 static bool set_opaque(int directory, struct pin_error *err) {
@@ -338,9 +337,13 @@ bool pin_layer_tree_opaque(struct pin_layer_tree *tree, const struct pin_layer_p
     return parent >= 0 && set_opaque(parent, err);
 }
 
+bool pin_layer_tree_keeps(const char *attribute) {
+    return strncmp(attribute, "user.", 5) == 0 && strncmp(attribute, "user.overlay.", 13) != 0;
+}
+
 bool pin_layer_tree_attribute(int fd, const char *name, const void *value, size_t size,
                               struct pin_error *err) {
-    if (strncmp(name, "user.", 5) != 0 || strncmp(name, "user.overlay.", 13) == 0)
+    if (!pin_layer_tree_keeps(name))
         return true;
     if (strlen(name) > XATTR_NAME_MAX || size > XATTR_SIZE_MAX)
         return pin_fail(err, PIN_ERROR_INVALID, "the layer has an extended attribute that is too large");

@@ -20,6 +20,8 @@
 #include "base/error.h"
 #include "images/store/layer_path.h"
 
+#define PIN_LAYER_OWNER_LAST 65535 /* in root's store: what is beyond belongs to nobody in a sandbox */
+
 struct pin_layer_tree;
 
 struct pin_layer_owner {
@@ -47,6 +49,8 @@ bool pin_layer_tree_whiteout(struct pin_layer_tree *tree, const struct pin_layer
                              struct pin_error *err);
 bool pin_layer_tree_opaque(struct pin_layer_tree *tree, const struct pin_layer_path *path,
                            struct pin_error *err);
+/* Whether an attribute of this name may be kept. */
+bool pin_layer_tree_keeps(const char *attribute);
 /* Keeps an attribute of a file or directory, if it is one that may be kept. */
 bool pin_layer_tree_attribute(int fd, const char *name, const void *value, size_t size,
                               struct pin_error *err);

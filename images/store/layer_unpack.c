@@ -20,7 +20,8 @@
 struct unpacking {
     struct pin_layer_stream *stream;
     struct pin_layer_tree *tree;
-    uint64_t devices;
+    struct pin_layer_losses lost;
+    int64_t last_owner; /* that sandboxes of this store's images can have: 0 where owners are dropped */
 };
 
 static struct pin_layer_owner owner_of(struct archive_entry *entry) {
@@ -32,15 +33,22 @@ static struct pin_layer_owner owner_of(struct archive_entry *entry) {
     };
 }
 
-static bool keep_attributes(struct archive_entry *entry, int fd, struct pin_error *err) {
+static bool keep_attributes(struct unpacking *unpacking, struct archive_entry *entry, int fd,
+                            struct pin_error *err) {
+    static const int acls =
+        ARCHIVE_ENTRY_ACL_TYPE_ACCESS | ARCHIVE_ENTRY_ACL_TYPE_DEFAULT | ARCHIVE_ENTRY_ACL_TYPE_NFS4;
     const char *name;
     const void *value;
     size_t size;
+    bool lost = archive_entry_acl_reset(entry, acls) > 0;
     if (archive_entry_xattr_reset(entry) > ATTRIBUTES_MAX)
         return pin_fail(err, PIN_ERROR_INVALID, "the layer has an entry with too many extended attributes");
-    while (archive_entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK)
+    while (archive_entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK) {
+        lost |= name != NULL && !pin_layer_tree_keeps(name);
         if (name != NULL && !pin_layer_tree_attribute(fd, name, value, size, err))
             return false;
+    }
+    unpacking->lost.attributes += lost;
     return true;
 }
 
@@ -85,8 +93,10 @@ static bool unpack_file(struct unpacking *unpacking, const struct pin_layer_path
                         struct archive_entry *entry, struct pin_error *err) {
     struct pin_layer_owner owner = owner_of(entry);
     PIN_CLOSE int file = -1;
+    unpacking->lost.set_ids += (owner.mode & (S_ISUID | S_ISGID)) != 0;
     return pin_layer_tree_file(unpacking->tree, path, &file, err) && copy_data(unpacking, entry, file, err) &&
-           keep_attributes(entry, file, err) && pin_layer_tree_complete(unpacking->tree, file, &owner, err);
+           keep_attributes(unpacking, entry, file, err) &&
+           pin_layer_tree_complete(unpacking->tree, file, &owner, err);
 }
 
 static bool unpack_directory(struct unpacking *unpacking, const struct pin_layer_path *path,
@@ -94,7 +104,7 @@ static bool unpack_directory(struct unpacking *unpacking, const struct pin_layer
     struct pin_layer_owner owner = owner_of(entry);
     PIN_CLOSE int directory = -1;
     return pin_layer_tree_directory(unpacking->tree, path, &owner, &directory, err) &&
-           keep_attributes(entry, directory, err);
+           keep_attributes(unpacking, entry, directory, err);
 }
 
 static bool unpack_symlink(struct unpacking *unpacking, const struct pin_layer_path *path,
@@ -115,7 +125,7 @@ static bool unpack_device(struct unpacking *unpacking, const struct pin_layer_pa
                           struct archive_entry *entry, struct pin_error *err) {
     struct pin_layer_owner owner = owner_of(entry);
     owner.mode = 0;
-    unpacking->devices++;
+    unpacking->lost.devices++;
     PIN_CLOSE int file = -1;
     return pin_layer_tree_file(unpacking->tree, path, &file, err) &&
            pin_layer_tree_complete(unpacking->tree, file, &owner, err);
@@ -150,6 +160,8 @@ static bool unpack_plain(struct unpacking *unpacking, const struct pin_layer_pat
                          struct archive_entry *entry, struct pin_error *err) {
     if (archive_entry_hardlink(entry) != NULL)
         return unpack_hardlink(unpacking, path, entry, err);
+    unpacking->lost.owners +=
+        archive_entry_uid(entry) > unpacking->last_owner || archive_entry_gid(entry) > unpacking->last_owner;
     for (size_t i = 0; i < PIN_COUNT(types); i++)
         if (types[i].type == archive_entry_filetype(entry))
             return types[i].unpack(unpacking, path, entry, err);
@@ -195,24 +207,25 @@ static bool unpack_all(struct unpacking *unpacking, struct pin_error *err) {
     }
 }
 
-static bool unpack(int blob, int root, const struct pin_layer_limits *limits,
+static bool unpack(int blob, const char *digest, int root, const struct pin_layer_limits *limits,
                    struct pin_layer_unpacked *unpacked, struct pin_error *err) {
-    PIN_LAYER_STREAM struct pin_layer_stream *stream = pin_layer_stream_open(blob, limits, err);
+    PIN_LAYER_STREAM struct pin_layer_stream *stream = pin_layer_stream_open(blob, digest, limits, err);
     PIN_LAYER_TREE struct pin_layer_tree *tree = pin_layer_tree_open(root);
     if (stream == NULL)
         return false;
-    struct unpacking unpacking = {.stream = stream, .tree = tree};
+    struct unpacking unpacking = {
+        .stream = stream, .tree = tree, .last_owner = geteuid() == 0 ? PIN_LAYER_OWNER_LAST : 0};
     struct pin_layer_unpacked done = {0};
     if (!unpack_all(&unpacking, err) || !pin_layer_stream_finish(stream, done.diff_id, &done.bytes, err))
         return false;
     done.entries = pin_layer_stream_entries(stream);
-    done.devices = unpacking.devices;
+    done.lost = unpacking.lost;
     done.media_type = pin_layer_stream_media_type(stream);
     *unpacked = done;
     return true;
 }
 
-bool pin_layer_unpack(int blob, int root, const struct pin_layer_limits *limits,
+bool pin_layer_unpack(int blob, const char *digest, int root, const struct pin_layer_limits *limits,
                       struct pin_layer_unpacked *unpacked, struct pin_error *err) {
     /* In a locale of UTF-8, libarchive composes letters with their accents anew and so changes names; in "C"
      * it hands them on as they are (and warns, see layer_stream.c). */
@@ -220,7 +233,7 @@ bool pin_layer_unpack(int blob, int root, const struct pin_layer_limits *limits,
     if (plain == (locale_t)0)
         return pin_fail_errno(err, "choose the locale 'C'");
     locale_t before = uselocale(plain);
-    bool done = unpack(blob, root, limits, unpacked, err);
+    bool done = unpack(blob, digest, root, limits, unpacked, err);
     (void)uselocale(before);
     freelocale(plain);
     return done;

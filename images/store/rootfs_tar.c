@@ -45,6 +45,14 @@ static int64_t id_in_layer(const struct writing *writing, uint32_t id, uint32_t 
     return id >= writing->options->first_id ? id - writing->options->first_id : id;
 }
 
+/* Of a file: what came out of a sandbox must not make somebody else of who runs it elsewhere. */
+static mode_t drop_set_ids(const struct writing *writing, mode_t mode) {
+    if (writing->options->set_ids == NULL || !S_ISREG(mode) || (mode & (S_ISUID | S_ISGID)) == 0)
+        return mode & 07777;
+    (*writing->options->set_ids)++;
+    return mode & 01777;
+}
+
 static struct archive_entry *describe(const struct writing *writing, const char *path,
                                       const struct stat *st) {
     struct archive_entry *entry = archive_entry_new();
@@ -52,7 +60,7 @@ static struct archive_entry *describe(const struct writing *writing, const char 
     bool late = writing->options->clamp_times && time > writing->options->latest_s;
     archive_entry_copy_pathname(entry, path);
     archive_entry_set_filetype(entry, st->st_mode & S_IFMT);
-    archive_entry_set_perm(entry, st->st_mode & 07777);
+    archive_entry_set_perm(entry, drop_set_ids(writing, st->st_mode));
     archive_entry_set_uid(entry, id_in_layer(writing, st->st_uid, geteuid()));
     archive_entry_set_gid(entry, id_in_layer(writing, st->st_gid, getegid()));
     archive_entry_set_size(entry, S_ISREG(st->st_mode) ? st->st_size : 0);

@@ -17,6 +17,7 @@ struct pin_rootfs_tar_options {
     bool own_is_root;             /* what belongs to the caller is written as user and group 0 */
     bool clamp_times;             /* no time later than `latest_s` */
     int64_t latest_s;             /* seconds since 1970 */
+    uint64_t *set_ids;            /* counts files whose set-id bits are dropped; NULL: they are kept */
     uint32_t first_id;            /* ids count from here: those of a sandbox with a range of its own */
 };
 

@@ -11,7 +11,8 @@
 
 #include "images/image_name.h"
 
-#define SIGNATURE_MAX 2048 /* bytes */
+#define SIGNATURE_MAX 2048   /* bytes */
+#define KEY_STRENGTH_MIN 112 /* bits: RSA with 2,048; NIST SP 800-57 part 1 */
 
 static EVP_PKEY *read_key(const char *pem) {
     BIO *in = BIO_new_mem_buf(pem, -1);
@@ -23,7 +24,8 @@ static EVP_PKEY *read_key(const char *pem) {
 bool pin_signature_key_digest(const char *pem, char digest[PIN_DIGEST_TEXT], struct pin_error *err) {
     EVP_PKEY *key = read_key(pem);
     unsigned char *der = NULL;
-    int size = key == NULL ? 0 : i2d_PUBKEY(key, &der);
+    bool weak = key != NULL && EVP_PKEY_get_security_bits(key) < KEY_STRENGTH_MIN;
+    int size = key == NULL || weak ? 0 : i2d_PUBKEY(key, &der);
     uint8_t hash[PIN_SHA256_SIZE];
     if (size > 0) {
         pin_sha256(der, (size_t)size, hash);
@@ -31,6 +33,8 @@ bool pin_signature_key_digest(const char *pem, char digest[PIN_DIGEST_TEXT], str
     }
     OPENSSL_free(der);
     EVP_PKEY_free(key);
+    if (weak)
+        return pin_fail(err, PIN_ERROR_REFUSED, "the key is too weak to be believed");
     if (size > 0)
         return true;
     (void)pin_fail(err, PIN_ERROR_INVALID, "it isn't a public key in PEM form");

@@ -84,22 +84,37 @@ static bool is_docker_manifest(struct pin_layer_stream *stream, bool *is, struct
     return true;
 }
 
+/* What Docker wrote before it knew manifests: a file "repositories", and a folder for each layer. */
+static bool is_legacy_layer(const char *path) {
+    return strlen(path) == 64 + strlen("/layer.tar") && strcmp(path + 64, "/layer.tar") == 0;
+}
+
+static bool tell_rest(bool docker, bool legacy, enum pin_source_kind *kind, struct pin_error *err) {
+    *kind = docker ? PIN_SOURCE_DOCKER : PIN_SOURCE_ROOTFS;
+    if (docker || !legacy)
+        return true;
+    (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "the archive is of a Docker before 1.10, without a manifest");
+    return pin_hint(err, "load it into a newer engine and save it again; --format rootfs takes it as files");
+}
+
 static bool tell(struct pin_layer_stream *stream, enum pin_source_kind *kind, struct pin_error *err) {
-    bool docker = false;
+    bool docker = false, repositories = false, legacy = false;
     for (;;) {
         struct archive_entry *entry;
         char path[PATH_MAX] = "";
         if (!pin_layer_stream_next(stream, &entry, err))
             return false;
-        *kind = docker ? PIN_SOURCE_DOCKER : PIN_SOURCE_ROOTFS;
         if (entry == NULL)
-            return true;
+            return tell_rest(docker, repositories && legacy, kind, err);
         if (!member_path(entry, path, err))
             return false;
-        if (strcmp(path, "oci-layout") == 0)
-            *kind = PIN_SOURCE_OCI;
+        *kind = strcmp(path, "oci-layout") == 0 ? PIN_SOURCE_OCI
+                : docker                        ? PIN_SOURCE_DOCKER
+                                                : PIN_SOURCE_ROOTFS;
         if (*kind == PIN_SOURCE_OCI || is_root_member(path))
             return true;
+        repositories |= strcmp(path, "repositories") == 0;
+        legacy |= is_legacy_layer(path);
         if (strcmp(path, "manifest.json") == 0 && !is_docker_manifest(stream, &docker, err))
             return false;
     }
@@ -107,7 +122,7 @@ static bool tell(struct pin_layer_stream *stream, enum pin_source_kind *kind, st
 
 bool pin_spool_tell(int archive, enum pin_source_kind *kind, struct pin_error *err) {
     PIN_LAYER_STREAM struct pin_layer_stream *stream =
-        pin_layer_stream_open(archive, &pin_layer_limits_default, err);
+        pin_layer_stream_open(archive, NULL, &pin_layer_limits_default, err);
     return stream != NULL && tell(stream, kind, err);
 }
 
@@ -204,7 +219,7 @@ static bool spool_all(struct pin_layer_stream *stream, int spool, struct pin_err
 int pin_spool(struct pin_store_work *work, int archive, struct pin_error *err) {
     struct pin_layer_limits limits = pin_layer_limits_default;
     limits.entries = MEMBERS_MAX;
-    PIN_LAYER_STREAM struct pin_layer_stream *stream = pin_layer_stream_open(archive, &limits, err);
+    PIN_LAYER_STREAM struct pin_layer_stream *stream = pin_layer_stream_open(archive, NULL, &limits, err);
     if (stream == NULL)
         return -1;
     if (mkdirat(work->dir, "spool", 0700) < 0) {

@@ -22,6 +22,16 @@ static DIR *open_list(const struct pin_image_store *store, const char *folder, s
     return list;
 }
 
+/* NULL at the end, and with the error set where it can't be read on: half a list would let gc take for
+ * superfluous what the other half needs. */
+static const struct dirent *next_entry(DIR *list, const char *folder, struct pin_error *err) {
+    errno = 0;
+    const struct dirent *entry = readdir(list);
+    if (entry == NULL && errno != 0)
+        (void)pin_fail_errno(err, "list '%s' of the image store", folder);
+    return entry;
+}
+
 static bool read_name(DIR *list, const char *file, struct pin_store_name *name) {
     char text[PIN_DIGEST_TEXT + 1] = "";
     struct stat st;
@@ -48,7 +58,7 @@ bool pin_store_list_names(const struct pin_image_store *store, struct pin_arena 
     if (list == NULL)
         return !pin_is_set(err);
     const struct dirent *entry;
-    while ((entry = readdir(list)) != NULL) {
+    while ((entry = next_entry(list, "refs", err)) != NULL) {
         struct pin_store_name name = {0};
         if (entry->d_name[0] == '.')
             continue;
@@ -64,7 +74,7 @@ bool pin_store_list_names(const struct pin_image_store *store, struct pin_arena 
     (void)closedir(list);
     if (names->count > 1)
         qsort(names->items, names->count, sizeof(*names->items), by_name);
-    return true;
+    return !pin_is_set(err);
 }
 
 static int by_text(const void *a, const void *b) {
@@ -79,14 +89,14 @@ bool pin_store_list_hex(const struct pin_image_store *store, const char *folder,
     if (list == NULL)
         return !pin_is_set(err);
     const struct dirent *entry;
-    while ((entry = readdir(list)) != NULL)
+    while ((entry = next_entry(list, folder, err)) != NULL)
         if (pin_image_is_hex(entry->d_name))
             *(const char **)pin_arena_grow(arena, items, count, sizeof(**items)) =
                 pin_arena_strdup(arena, entry->d_name);
     (void)closedir(list);
     if (*count > 1)
         qsort(*items, *count, sizeof(**items), by_text);
-    return true;
+    return !pin_is_set(err);
 }
 
 uint64_t pin_store_blob_bytes(const struct pin_image_store *store, const char *hex) {

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,6 +17,8 @@
 
 #define CHUNK ((size_t)128 * 1024)
 #define DEPTH_MAX 600
+#define CROWD 8 /* entries of a directory: of fewer, one thread is done before another is made */
+#define HELPERS_MAX 3
 
 struct walk {
     struct pin_hasher *hasher;
@@ -77,10 +81,9 @@ static bool add_target(struct walk *walk, int dir, const char *name, struct pin_
     return true;
 }
 
-static bool tell(struct walk *walk, char kind, const struct stat *st, struct pin_error *err) {
-    uint8_t digest[PIN_SHA256_SIZE];
+static bool tell_digest(struct walk *walk, char kind, const struct stat *st,
+                        const uint8_t digest[PIN_SHA256_SIZE], struct pin_error *err) {
     char hex[PIN_DIGEST_TEXT];
-    pin_hasher_finish(walk->hasher, digest);
     int size = snprintf(walk->record, sizeof(walk->record), "%c %04o %u %u %lld.%09ld %lld %s ", kind,
                         st->st_mode & 07777, st->st_uid, st->st_gid, (long long)st->st_mtim.tv_sec,
                         st->st_mtim.tv_nsec, S_ISREG(st->st_mode) ? (long long)st->st_size : 0LL,
@@ -88,6 +91,12 @@ static bool tell(struct walk *walk, char kind, const struct stat *st, struct pin
     walk->record_path = (size_t)size;
     memcpy(walk->record + size, walk->path, strlen(walk->path) + 1);
     return walk->found(walk, err);
+}
+
+static bool tell(struct walk *walk, char kind, const struct stat *st, struct pin_error *err) {
+    uint8_t digest[PIN_SHA256_SIZE];
+    pin_hasher_finish(walk->hasher, digest);
+    return tell_digest(walk, kind, st, digest, err);
 }
 
 static bool walk_directory(struct walk *walk, int dir, struct pin_error *err);
@@ -99,13 +108,17 @@ static bool walk_directory_entry(struct walk *walk, int dir, const char *name, s
     return walk_directory(walk, fd, err);
 }
 
-static bool walk_file(struct walk *walk, int dir, const char *name, struct pin_error *err) {
-    struct stat st;
+static bool add_file(struct walk *walk, int dir, const char *name, struct stat *st, struct pin_error *err) {
     PIN_CLOSE int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0 || fstat(fd, st) < 0)
         return failed(walk, "open", err);
     pin_hasher_start(walk->hasher);
-    return add_content(walk, fd, err) && add_attributes(walk, fd, err) && tell(walk, 'f', &st, err);
+    return add_content(walk, fd, err) && add_attributes(walk, fd, err);
+}
+
+static bool walk_file(struct walk *walk, int dir, const char *name, struct pin_error *err) {
+    struct stat st = {0};
+    return add_file(walk, dir, name, &st, err) && tell(walk, 'f', &st, err);
 }
 
 static bool walk_entry(struct walk *walk, int dir, const char *name, struct pin_error *err) {
@@ -121,6 +134,65 @@ static bool walk_entry(struct walk *walk, int dir, const char *name, struct pin_
     case S_IFCHR: return tell(walk, st.st_rdev == 0 ? 'w' : '?', &st, err);
     default: return tell(walk, '?', &st, err);
     }
+}
+
+/* The files of a directory, hashed by several threads; who comes first takes the next one. */
+struct file {
+    struct stat st;
+    uint8_t digest[PIN_SHA256_SIZE];
+    bool hashed; /* not: the walk looks at it itself, and tells what is the matter */
+};
+
+struct crew {
+    int dir;
+    char *const *names;
+    struct file *files;
+    size_t count;
+    atomic_size_t next;
+};
+
+static void hash_files(struct crew *crew, struct walk *walk) {
+    for (size_t i; (i = atomic_fetch_add(&crew->next, 1)) < crew->count;) {
+        struct file *file = &crew->files[i];
+        struct pin_error untold = {0};
+        if (fstatat(crew->dir, crew->names[i], &file->st, AT_SYMLINK_NOFOLLOW) < 0 ||
+            !S_ISREG(file->st.st_mode))
+            continue;
+        file->hashed = add_file(walk, crew->dir, crew->names[i], &file->st, &untold);
+        if (file->hashed)
+            pin_hasher_finish(walk->hasher, file->digest);
+    }
+}
+
+static void *help(void *context) {
+    struct walk *walk = calloc(1, sizeof(*walk));
+    if (walk == NULL)
+        abort();
+    walk->hasher = pin_hasher_new();
+    hash_files(context, walk);
+    pin_hasher_free(walk->hasher);
+    free(walk);
+    return NULL;
+}
+
+static struct file *hash_together(struct walk *walk, int dir, char *const *names, size_t count) {
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t helpers = 0, wanted = processors > HELPERS_MAX ? HELPERS_MAX
+                                 : processors > 1         ? (size_t)processors - 1
+                                                          : 0;
+    pthread_t threads[HELPERS_MAX];
+    if (count < CROWD || wanted == 0)
+        return NULL;
+    struct crew crew = {
+        .dir = dir, .names = names, .files = calloc(count, sizeof(*crew.files)), .count = count};
+    if (crew.files == NULL)
+        abort();
+    while (helpers < wanted && pthread_create(&threads[helpers], NULL, help, &crew) == 0)
+        helpers++; /* with none it is the same, and slower */
+    hash_files(&crew, walk);
+    while (helpers > 0)
+        (void)pthread_join(threads[--helpers], NULL);
+    return crew.files;
 }
 
 static void free_names(char **names, size_t count) {
@@ -158,19 +230,20 @@ static char **list_names(struct walk *walk, DIR *list, size_t *count, struct pin
 
 static bool walk_names(struct walk *walk, int dir, char *const *names, size_t count, struct pin_error *err) {
     size_t size = strlen(walk->path);
-    for (size_t i = 0; i < count; i++) {
+    bool done = true;
+    PIN_FREE struct file *files = hash_together(walk, dir, names, count);
+    for (size_t i = 0; done && i < count; i++) {
         size_t name = strlen(names[i]);
         if (size + name + 2 > sizeof(walk->path))
             return pin_fail(err, PIN_ERROR_INVALID, "the path of '%.100s' is too long", names[i]);
         if (size > 0)
             walk->path[size] = '/';
         memcpy(walk->path + size + (size > 0), names[i], name + 1);
-        bool done = walk_entry(walk, dir, names[i], err);
+        done = files != NULL && files[i].hashed ? tell_digest(walk, 'f', &files[i].st, files[i].digest, err)
+                                                : walk_entry(walk, dir, names[i], err);
         walk->path[size] = '\0';
-        if (!done)
-            return false;
     }
-    return true;
+    return done;
 }
 
 static bool walk_list(struct walk *walk, DIR *list, struct pin_error *err) {

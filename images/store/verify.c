@@ -52,21 +52,9 @@ static void tree_differs(void *context, const char *path, const char *what) {
           what);
 }
 
-static FILE *open_index(const struct checking *checking) {
-    char path[96];
-    (void)snprintf(path, sizeof(path), "layers/%s/tree", checking->layer);
-    int fd = openat(checking->store->dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    FILE *index = fd < 0 ? NULL : fdopen(fd, "r");
-    if (index == NULL)
-        pin_close_slot(&fd);
-    return index;
-}
-
 static bool check_layer(struct checking *checking, struct pin_error *err) {
-    char path[96];
-    (void)snprintf(path, sizeof(path), "layers/%s/root", checking->layer);
-    PIN_CLOSE int root = openat(checking->store->dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    FILE *index = root < 0 ? NULL : open_index(checking);
+    PIN_CLOSE int root = -1;
+    FILE *index = pin_layer_index(checking->store, checking->layer, &root);
     checking->verify->layers++;
     if (index == NULL) {
         fault(checking, pin_arena_printf(&checking->arena, "layer sha256:%s", checking->layer), "incomplete");
@@ -157,6 +145,20 @@ static bool check_names(struct checking *checking, struct pin_error *err) {
                   "stands for an image that isn't there");
     }
     return true;
+}
+
+static void ignore_fault(void *context, const char *what, const char *detail) {
+    (void)context;
+    (void)what;
+    (void)detail;
+}
+
+bool pin_store_is_whole(const struct pin_image_store *store, const struct pin_image_config *image) {
+    struct pin_verify verify = {.fault = ignore_fault};
+    struct checking checking = {.store = store, .verify = &verify};
+    check_parts(&checking, image);
+    pin_arena_free(&checking.arena);
+    return verify.faults == 0;
 }
 
 bool pin_store_verify(const struct pin_image_store *store, struct pin_verify *verify, struct pin_error *err) {

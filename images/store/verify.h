@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "images/image_config.h"
 #include "images/image_store.h"
 
 struct pin_verify {
@@ -13,5 +14,8 @@ struct pin_verify {
     void *context;
     uint64_t blobs, layers, images, names, bytes, faults; /* looked at; found */
 };
+
+/* Whether all parts of an image are there, blobs with their sizes; none is read. */
+bool pin_store_is_whole(const struct pin_image_store *store, const struct pin_image_config *image);
 
 bool pin_store_verify(const struct pin_image_store *store, struct pin_verify *verify, struct pin_error *err);

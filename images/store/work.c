@@ -17,6 +17,9 @@
 #include "images/image_name.h"
 #include "images/remove.h"
 
+/* An empty folder, for when the disk has no room for another: what removes things needs one to work in. */
+#define SPARE "spare"
+
 static bool lock_within(int fd, int how, unsigned wait_s, struct pin_error *err) {
     for (unsigned tenths = 0;; tenths++) {
         if (flock(fd, how | LOCK_NB) == 0)
@@ -52,6 +55,20 @@ static void sweep(const struct pin_image_store *store) {
     (void)closedir(list);
 }
 
+static void keep_spare(const struct pin_image_store *store) {
+    (void)mkdirat(store->dir, SPARE, 0700); /* it is there, or the disk is full, or who comes next makes it */
+}
+
+static bool new_folder(const struct pin_image_store *store, const char *path, struct pin_error *err) {
+    if (mkdirat(store->dir, path, 0700) == 0)
+        return true;
+    int cause = errno;
+    if ((cause == ENOSPC || cause == EDQUOT) && renameat(store->dir, SPARE, store->dir, path) == 0)
+        return true;
+    errno = cause;
+    return pin_fail_errno(err, "make '%s' in the image store", path);
+}
+
 /* False with no error set: it was swept away before we had its lock. */
 static bool make_folder(struct pin_store_work *work, struct pin_error *err) {
     uint64_t random;
@@ -60,8 +77,8 @@ static bool make_folder(struct pin_store_work *work, struct pin_error *err) {
         return pin_fail_errno(err, "choose a name");
     (void)snprintf(work->name, sizeof(work->name), "w%016llx", (unsigned long long)random);
     (void)snprintf(path, sizeof(path), "tmp/%s", work->name);
-    if (mkdirat(work->store->dir, path, 0700) < 0)
-        return pin_fail_errno(err, "make '%s' in the image store", path);
+    if (!new_folder(work->store, path, err))
+        return false;
     PIN_CLOSE int dir = openat(work->store->dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
     if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0 || fstat(dir, &st) < 0 || st.st_nlink == 0)
@@ -76,6 +93,7 @@ bool pin_store_work_begin(struct pin_store_work *work, const struct pin_image_st
     if (!pin_image_store_complete(store, err))
         return false;
     sweep(store);
+    keep_spare(store);
     PIN_CLOSE int fd = openat(store->dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return pin_fail_errno(err, "open the lock of the image store");
@@ -93,6 +111,7 @@ void pin_store_work_end(struct pin_store_work *work) {
         PIN_CLOSE int tmp = openat(work->store->dir, "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         struct pin_error ignored = {0}; /* the next work sweeps what is left */
         (void)pin_remove_tree(tmp, work->name, &ignored);
+        keep_spare(work->store);
     }
     pin_close_fd(&work->dir);
     pin_close_fd(&work->lock);
@@ -123,7 +142,7 @@ int pin_store_claim(const struct pin_image_store *store, const char *name, bool 
     }
 }
 
-static bool sync_folder(const struct pin_image_store *store, const char *folder, struct pin_error *err) {
+bool pin_store_sync(const struct pin_image_store *store, const char *folder, struct pin_error *err) {
     PIN_CLOSE int dir = openat(store->dir, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return (dir >= 0 && fsync(dir) == 0) || pin_fail_errno(err, "sync '%s' of the image store", folder);
 }
@@ -140,7 +159,7 @@ bool pin_store_put(struct pin_store_work *work, const char *folder, const char *
         return pin_wrap(err, "'%s' of the image store", path);
     if (fsync(file) < 0 || renameat(work->dir, "put", work->store->dir, path) < 0)
         return pin_fail_errno(err, "write '%s' of the image store", path);
-    return sync_folder(work->store, folder, err);
+    return pin_store_sync(work->store, folder, err);
 }
 
 bool pin_store_publish(struct pin_store_work *work, const char *name, const char *folder, const char *to,
@@ -149,7 +168,7 @@ bool pin_store_publish(struct pin_store_work *work, const char *name, const char
     (void)snprintf(path, sizeof(path), "%s/%s", folder, to);
     if (renameat2(work->dir, name, work->store->dir, path, RENAME_NOREPLACE) < 0)
         return pin_fail_errno(err, "publish '%s' in the image store", path);
-    return sync_folder(work->store, folder, err);
+    return pin_store_sync(work->store, folder, err);
 }
 
 bool pin_store_discard(struct pin_store_work *work, const char *folder, const char *name,
@@ -158,5 +177,5 @@ bool pin_store_discard(struct pin_store_work *work, const char *folder, const ch
     (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
     if (renameat(work->store->dir, path, work->dir, "gone") < 0)
         return errno == ENOENT || pin_fail_errno(err, "remove '%s' from the image store", path);
-    return sync_folder(work->store, folder, err) && pin_remove_tree(work->dir, "gone", err);
+    return pin_store_sync(work->store, folder, err) && pin_remove_tree(work->dir, "gone", err);
 }

@@ -37,6 +37,9 @@ void pin_store_work_end(struct pin_store_work *work);
 int pin_store_claim(const struct pin_image_store *store, const char *name, bool *waited,
                     struct pin_error *err);
 
+/* Makes the entries of a folder of the store durable. */
+bool pin_store_sync(const struct pin_image_store *store, const char *folder, struct pin_error *err);
+
 /* Replaces the file `folder`/`name` by `data`, atomically. */
 bool pin_store_put(struct pin_store_work *work, const char *folder, const char *name, const void *data,
                    size_t size, struct pin_error *err);

@@ -75,6 +75,11 @@ static const struct named node_types[] = {
 static const struct named schedulers[] = {
     ROW(SCHED_OTHER), ROW(SCHED_BATCH), ROW(SCHED_IDLE), ROW(SCHED_FIFO), ROW(SCHED_RR),
 };
+static const struct named file_commands[] = {
+    ROW(F_DUPFD),  ROW(F_DUPFD_CLOEXEC), ROW(F_GETFD),  ROW(F_SETFD),    ROW(F_GETFL),
+    ROW(F_SETFL),  ROW(F_GETLK),         ROW(F_SETLK),  ROW(F_SETLKW),   ROW(F_SETOWN),
+    ROW(F_SETSIG), ROW(F_GETLEASE),      ROW(F_NOTIFY), ROW(F_SETLEASE), ROW(F_SETPIPE_SZ),
+};
 static const struct named open_flags[] = {
     ROW(O_RDONLY), ROW(O_WRONLY),  ROW(O_RDWR),    ROW(O_CREAT), ROW(O_TRUNC),
     ROW(O_EXCL),   ROW(O_CLOEXEC), ROW(O_TMPFILE), ROW(O_PATH),  ROW(O_DIRECTORY),
@@ -92,6 +97,7 @@ static const struct {
     {"socketpair",         0, families,      PIN_COUNT(families)     },
     {"socket",             1, types,         PIN_COUNT(types)        },
     {"socketpair",         1, types,         PIN_COUNT(types)        },
+    {"fcntl",              1, file_commands, PIN_COUNT(file_commands)},
     {"ioctl",              1, commands,      PIN_COUNT(commands)     },
     {"clone",              0, clone_flags,   PIN_COUNT(clone_flags)  },
     {"unshare",            0, clone_flags,   PIN_COUNT(clone_flags)  },

@@ -16,10 +16,6 @@ static const char *const kind_names[] = {
 };
 _Static_assert(PIN_COUNT(kind_names) == PIN_CHANGE_KIND_COUNT, "every kind has a name");
 
-const char *pin_diff_kind_name(enum pin_change_kind kind) {
-    return kind_names[kind];
-}
-
 void pin_diff_add(const struct pin_diff_side *side, const char *pointer, const struct pin_place *place,
                   const char *text) {
     struct pin_diff *diff = side->diff;

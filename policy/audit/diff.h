@@ -17,7 +17,6 @@ enum pin_change_kind {
     PIN_CHANGE_OTHER,    /* different, and neither grants more: a value of environment.set */
     PIN_CHANGE_KIND_COUNT
 };
-const char *pin_diff_kind_name(enum pin_change_kind kind);
 
 struct pin_change {
     enum pin_change_kind kind;

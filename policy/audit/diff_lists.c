@@ -4,6 +4,7 @@
 #include "policy/audit/why_parts.h"
 #include "policy/covers.h"
 #include "policy/filter_algebra.h"
+#include "policy/grants.h"
 #include "policy/policy_write.h"
 #include "policy/port_set.h"
 
@@ -20,6 +21,7 @@ static const struct list_row rows[] = {
     {PIN_FIELD_MOUNTS,            false, "the mount %s"                              },
     {PIN_FIELD_EGRESS,            false, "connections to %s"                         },
     {PIN_FIELD_EGRESS_DENY,       true,  "what the deny rule %s kept away"           },
+    {PIN_FIELD_PUBLISH,           false, "the host connects in: %s"                  },
     {PIN_FIELD_PASS,              false, "the host's variable %s"                    },
     {PIN_FIELD_REFUSE,            true,  "variables that match %s"                   },
     {PIN_FIELD_SECRETS,           false, "the secret %s"                             },

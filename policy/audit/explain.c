@@ -12,6 +12,7 @@
 #include "policy/audit/paths.h"
 #include "policy/audit/why_parts.h"
 #include "policy/policy_write.h"
+#include "policy/publish.h"
 #include "policy/words.h"
 
 static const char *const tone_names[] = {
@@ -20,10 +21,6 @@ static const char *const tone_names[] = {
     [PIN_EXPLAIN_LIMIT] = "limit",
 };
 _Static_assert(PIN_COUNT(tone_names) == PIN_EXPLAIN_TONE_COUNT, "every tone has a name");
-
-const char *pin_explain_tone_name(enum pin_explain_tone tone) {
-    return tone_names[tone];
-}
 
 static const char *const group_titles[] = {
     [PIN_EXPLAIN_FILES] = "Files",
@@ -106,7 +103,10 @@ static void say_files(const struct writer *writer) {
     bool overlay = policy->filesystem.root == PIN_ROOT_OVERLAY;
     say(writer, PIN_EXPLAIN_FILES, PIN_EXPLAIN_CAN, at(writer, PIN_FIELD_IMAGES),
         "It sees the files of its image%s, and no file of the host that isn't named here.",
-        overlay ? ", and can change them in an overlay that is thrown away" : " and can't change them");
+        !overlay ? " and can't change them"
+        : policy->filesystem.root_storage == PIN_ROOT_ON_DISK
+            ? ", and can change them in an overlay on the host's disk that is thrown away"
+            : ", and can change them in an overlay that is thrown away");
     say_workspace(writer);
     for (size_t i = 0; i < policy->filesystem.write.count; i++) {
         const struct pin_string *entry = &policy->filesystem.write.items[i];
@@ -164,7 +164,26 @@ static void say_terms(const struct writer *writer, const struct pin_egress_rule 
             pin_policy_item_text(arena, PIN_FIELD_BUDGETS, rule->budget));
 }
 
+static void say_published(const struct writer *writer) {
+    const struct pin_strings *publish = &writer->policy->network.publish;
+    for (size_t i = 0; i < publish->count; i++) {
+        struct pin_publish one;
+        const char *text = publish->items[i].text;
+        if (!pin_publish_parse(text, &one)) /* a site's "*" */
+            continue;
+        say(writer, PIN_EXPLAIN_NETWORK, PIN_EXPLAIN_CAN, &publish->items[i].place,
+            "%s can connect to its port %u, at %s%s.",
+            one.at == PIN_PUBLISH_UNIX ? "Its owner on the host" : "Every user of the host", one.port,
+            strchr(text, '=') + 1,
+            one.at != PIN_PUBLISH_UNIX && one.host_port == 0 ? " (a port that the kernel picks)" : "");
+    }
+    if (publish->count == 0)
+        say(writer, PIN_EXPLAIN_NETWORK, PIN_EXPLAIN_CANNOT, at(writer, PIN_FIELD_PUBLISH),
+            "Nobody can connect in.");
+}
+
 static void say_network(const struct writer *writer) {
+    say_published(writer);
     const struct pin_policy *policy = writer->policy;
     size_t count = policy->network.egress_count;
     if (count == 0) {
@@ -186,7 +205,7 @@ static void say_network(const struct writer *writer) {
     say(writer, PIN_EXPLAIN_NETWORK, PIN_EXPLAIN_CANNOT, NULL,
         "No name leads to a private, local or metadata address unless a range above names that address. "
         "Nothing "
-        "else leaves, and nobody can connect in.");
+        "else leaves.");
 }
 
 /* --- system calls --- */

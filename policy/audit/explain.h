@@ -12,7 +12,6 @@ enum pin_explain_tone {
     PIN_EXPLAIN_LIMIT,  /* up to here */
     PIN_EXPLAIN_TONE_COUNT
 };
-const char *pin_explain_tone_name(enum pin_explain_tone tone);
 
 struct pin_explain_line {
     enum pin_explain_tone tone;

@@ -33,7 +33,7 @@ static void layer_network(const struct pin_policy *policy, struct layer *layer) 
     layer->name = "Network";
     layer->class = class_of(count > 0 ? 1 + (unsigned)broad : 0, 2);
     if (count == 0)
-        (void)snprintf(layer->text, sizeof(layer->text), "shut: nothing leaves");
+        (void)snprintf(layer->text, sizeof(layer->text), "nothing leaves");
     else
         (void)snprintf(layer->text, sizeof(layer->text), "%zu rule%s, %zu of them for more than one host",
                        count, count == 1 ? "" : "s", broad);
@@ -81,8 +81,12 @@ static void layer_resources(const struct pin_policy *policy, struct layer *layer
         missing += limits[i];
     layer->name = "Resources";
     layer->class = class_of(missing, 3);
-    (void)snprintf(layer->text, sizeof(layer->text), "%u of memory, processors, processes and time unlimited",
-                   missing);
+    if (missing == 0)
+        (void)snprintf(layer->text, sizeof(layer->text),
+                       "memory, processors, processes and time have limits");
+    else
+        (void)snprintf(layer->text, sizeof(layer->text),
+                       "%u of memory, processors, processes and time unlimited", missing);
 }
 
 #define LAYERS 5

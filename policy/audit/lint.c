@@ -94,6 +94,9 @@ const struct pin_lint_rule pin_lint_rules[] = {
     RULE("PF026", MOUNT_NOT_WRITABLE, WARNING, "mount-not-writable",
          "a read-write mount that filesystem.write doesn't cover can't be written to",
          "add its target to filesystem.write, or mount it read-only"),
+    RULE("PF027", PUBLISHED_LOOPBACK, NOTE, "published-to-all-users",
+         "a port of the host's loopback can be connected to by every user and every browser of the host",
+         "publish at a UNIX socket, which is its owner's alone, or have the server ask for credentials"),
 };
 const size_t pin_lint_rules_count = PIN_COUNT(pin_lint_rules);
 _Static_assert(PIN_COUNT(pin_lint_rules) == PIN_LINT_ID_COUNT, "every id has a rule");
@@ -180,9 +183,11 @@ void pin_lint_print(struct pin_buffer *to, const struct pin_lint *lint) {
             continue; /* said already */
         pin_buffer_printf(to, "    why:    %s\n    remedy: %s\n", fault->rule->reason, fault->rule->remedy);
     }
-    pin_buffer_printf(to, "%zu errors, %zu warnings, %zu notes\n", pin_lint_count(lint, PIN_LINT_ERROR),
-                      pin_lint_count(lint, PIN_LINT_WARNING) - pin_lint_count(lint, PIN_LINT_ERROR),
-                      lint->count - pin_lint_count(lint, PIN_LINT_WARNING));
+    size_t errors = pin_lint_count(lint, PIN_LINT_ERROR),
+           notes = lint->count - pin_lint_count(lint, PIN_LINT_WARNING),
+           warnings = lint->count - errors - notes;
+    pin_buffer_printf(to, "%zu error%s, %zu warning%s, %zu note%s\n", errors, errors == 1 ? "" : "s",
+                      warnings, warnings == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
 }
 
 /* --- for programs --- */

@@ -10,6 +10,7 @@
 #include "policy/egress_rule.h"
 #include "policy/host_name.h"
 #include "policy/port_set.h"
+#include "policy/publish.h"
 
 #define MANY_PORTS 64
 #define BROAD_IPV4 16 /* a /15 or wider */
@@ -163,6 +164,14 @@ static void check_dead(const struct pin_lint_check *check, size_t index) {
     }
 }
 
+static void check_published(const struct pin_lint_check *check, size_t index) {
+    const struct pin_string *item = &check->policy->network.publish.items[index];
+    struct pin_publish publish;
+    if (pin_publish_parse(item->text, &publish) && publish.at != PIN_PUBLISH_UNIX)
+        pin_lint_add(check, PIN_LINT_PUBLISHED_LOOPBACK, pin_lint_item(check, PIN_FIELD_PUBLISH, index),
+                     &item->place, "'%s' lets every user of the host connect in", item->text);
+}
+
 static bool records(const struct pin_policy *policy, const char *what) {
     for (size_t i = 0; i < policy->audit.record.count; i++)
         if (strcmp(policy->audit.record.items[i].text, what) == 0)
@@ -182,7 +191,9 @@ void pin_lint_check_network(const struct pin_lint_check *check) {
     }
     for (size_t i = 0; i < policy->network.deny_count; i++)
         check_shadow(check, i, PIN_FIELD_EGRESS_DENY, policy->network.deny, policy->network.deny_count);
-    if (policy->network.egress_count > 0 && !records(policy, "egress"))
+    for (size_t i = 0; i < policy->network.publish.count; i++)
+        check_published(check, i);
+    if (policy->network.egress_count + policy->network.publish.count > 0 && !records(policy, "egress"))
         pin_lint_add(check, PIN_LINT_NOT_RECORDED, pin_field_pointer(PIN_FIELD_RECORD),
                      &policy->places[PIN_FIELD_RECORD], "the audit log doesn't record egress");
 }

@@ -11,6 +11,7 @@
 static const char *const kind_names[] = {
     [PIN_ASK_CONNECT] = "connect", [PIN_ASK_WRITE] = "write",   [PIN_ASK_READ] = "read",
     [PIN_ASK_SYSCALL] = "syscall", [PIN_ASK_SECRET] = "secret", [PIN_ASK_LIMIT] = "limit",
+    [PIN_ASK_PUBLISH] = "publish",
 };
 _Static_assert(PIN_COUNT(kind_names) == PIN_ASK_COUNT, "every kind has a name");
 
@@ -113,6 +114,14 @@ static bool parse_secret(struct parse *parse) {
            pin_fail(parse->err, PIN_ERROR_USAGE, "'%.64s' is no secret's name: %s", parse->words[0], fault);
 }
 
+static bool parse_publish(struct parse *parse) {
+    if (parse->count != 1)
+        return few_words(parse, "publish PORT=PLACE");
+    parse->question->name = parse->words[0];
+    const char *fault = pin_check_publish(parse->words[0], false);
+    return fault == NULL || pin_fail(parse->err, PIN_ERROR_USAGE, "'%.64s': %s", parse->words[0], fault);
+}
+
 static bool parse_cpus(const char *text, uint64_t *value) {
     uint32_t millicpus;
     if (!pin_parse_cpus(text, &millicpus))
@@ -159,6 +168,7 @@ static bool parse_limit(struct parse *parse) {
 static bool (*const parsers[])(struct parse *) = {
     [PIN_ASK_CONNECT] = parse_connect, [PIN_ASK_WRITE] = parse_path,    [PIN_ASK_READ] = parse_path,
     [PIN_ASK_SYSCALL] = parse_syscall, [PIN_ASK_SECRET] = parse_secret, [PIN_ASK_LIMIT] = parse_limit,
+    [PIN_ASK_PUBLISH] = parse_publish,
 };
 
 bool pin_question_parse(struct pin_question *question, struct pin_arena *arena, const char *const *words,
@@ -169,7 +179,7 @@ bool pin_question_parse(struct pin_question *question, struct pin_arena *arena, 
         (void)pin_fail(err, PIN_ERROR_USAGE, "'%.64s' is no question", count > 0 ? words[0] : "");
         if (near != NULL)
             return pin_hint(err, "did you mean '%s'?", near);
-        return pin_hint(err, "ask connect, write, read, syscall, secret or limit");
+        return pin_hint(err, "ask connect, write, read, syscall, secret, limit or publish");
     }
     const char *text = kind_names[kind];
     const char **copies = pin_arena_array(arena, count, sizeof(*copies));

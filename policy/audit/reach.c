@@ -89,17 +89,6 @@ bool pin_reach_make(struct pin_reach *reach, const struct pin_policy *policy, en
     return true;
 }
 
-void pin_reach_of_filter(struct pin_reach *reach, const struct pin_policy *policy,
-                         const struct pin_filter *filter, enum pin_arch arch) {
-    reach->policy = policy;
-    reach->arch = arch;
-    reach->filter = *filter;
-    reach->filter.rules =
-        pin_arena_memdup(&reach->arena, filter->rules, filter->rule_count * sizeof(*filter->rules));
-    pin_filter_sort(&reach->filter);
-    fill_calls(reach);
-}
-
 void pin_reach_free(struct pin_reach *reach) {
     pin_arena_free(&reach->arena);
 }

@@ -33,9 +33,6 @@ struct pin_reach {
 /* Fills a zeroed reach; false with findings where the policy has no filter. */
 bool pin_reach_make(struct pin_reach *reach, const struct pin_policy *policy, enum pin_arch arch,
                     struct pin_findings *found);
-/* The same of a filter that a bundle brings. */
-void pin_reach_of_filter(struct pin_reach *reach, const struct pin_policy *policy,
-                         const struct pin_filter *filter, enum pin_arch arch);
 void pin_reach_free(struct pin_reach *reach);
 
 /* Whether a call with this action is made at all. */

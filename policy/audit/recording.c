@@ -63,7 +63,7 @@ static void *find(struct pin_recording *recording, const char *key, void *items_
     *fresh = known == NULL;
     if (known != NULL)
         return *(char **)items_slot + (size_t)json_integer_value(known) * size;
-    if (*count >= PIN_RECORDING_MAX) {
+    if (*count >= (recording->most != 0 ? recording->most : PIN_RECORDING_MAX)) {
         recording->dropped++;
         return NULL;
     }
@@ -113,6 +113,7 @@ void pin_recording_path(struct pin_recording *recording, const char *path, unsig
 }
 
 void pin_recording_target(struct pin_recording *recording, const struct pin_recorded_target *target) {
+    static const uint8_t none[PIN_ADDRESS_SIZE];
     char key[512], address[PIN_ADDRESS_TEXT];
     bool fresh;
     (void)snprintf(key, sizeof(key), "target %s %u %d",
@@ -128,7 +129,11 @@ void pin_recording_target(struct pin_recording *recording, const struct pin_reco
         if (target->host != NULL)
             fact->host = pin_arena_strdup(&recording->arena, target->host);
     }
+    if (memcmp(fact->address, none, sizeof(none)) == 0 || (target->reached && !fact->reached))
+        memcpy(fact->address, target->address, sizeof(fact->address));
     fact->reached = fact->reached || target->reached;
+    if (target->refused != NULL)
+        fact->refused = target->refused;
     fact->count += target->count;
 }
 
@@ -164,16 +169,22 @@ static json_t *uses_json(unsigned uses) {
 }
 
 static json_t *targets_json(const struct pin_recording *recording) {
+    static const uint8_t none[PIN_ADDRESS_SIZE];
     json_t *list = json_array();
     for (size_t i = 0; i < recording->target_count; i++) {
         const struct pin_recorded_target *target = &recording->targets[i];
         char address[PIN_ADDRESS_TEXT];
-        json_t *object = target->host != NULL
-                             ? json_pack("{s:s}", "host", target->host)
-                             : json_pack("{s:s}", "address", pin_address_print(address, target->address));
+        json_t *object = json_object();
+        if (target->host != NULL)
+            (void)json_object_set_new(object, "host", json_string(target->host));
+        if (memcmp(target->address, none, sizeof(none)) != 0)
+            (void)json_object_set_new(object, "address",
+                                      json_string(pin_address_print(address, target->address)));
         (void)json_object_set_new(object, "port", json_integer(target->port));
         (void)json_object_set_new(object, "protocol", json_string(pin_protocol_name(target->protocol)));
         (void)json_object_set_new(object, "reached", json_boolean(target->reached));
+        if (target->refused != NULL)
+            (void)json_object_set_new(object, "refused", json_string(target->refused));
         (void)json_object_set_new(object, "times", json_integer((json_int_t)target->count));
         (void)json_array_append_new(list, object);
     }

@@ -48,6 +48,7 @@ struct pin_recorded_target {
     uint16_t port; /* 0: the name alone was asked for */
     enum pin_protocol protocol;
     bool reached;
+    const char *refused; /* what was said there, and why: the judge's word, "not-tls"; NULL: nothing */
     uint64_t count;
 };
 
@@ -58,14 +59,13 @@ struct pin_recording {
     struct pin_recorded_path *paths;
     struct pin_recorded_target *targets;
     size_t call_count, path_count, target_count;
+    size_t most; /* facts of each kind; 0: PIN_RECORDING_MAX */
     uint64_t total_calls, dropped;
     uint8_t looked_at[512]; /* by row of pin_syscalls: set of arguments that rules look at */
     struct {
         uint64_t memory_bytes, pids, wall_ns, cpu_ns, tmp_bytes, stdout_bytes, stderr_bytes, files;
     } peaks;
 };
-
-#define PIN_RECORDING __attribute__((cleanup(pin_recording_free)))
 
 /* Readies a zeroed recording for what the filters of these policies can look at. */
 void pin_recording_open(struct pin_recording *recording, const struct pin_policy *const *policies,

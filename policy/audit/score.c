@@ -7,6 +7,7 @@
 #include "policy/audit/arg_names.h"
 #include "policy/egress_judge.h"
 #include "policy/egress_rule.h"
+#include "policy/publish.h"
 
 struct tally {
     const struct pin_reach *reach;
@@ -142,7 +143,7 @@ static void tally_files(const struct tally *tally) {
         sum += weight(tally, policy->filesystem.mounts[i].access == PIN_ACCESS_WRITE ? PIN_WEIGHT_MOUNT_WRITE
                                                                                      : PIN_WEIGHT_MOUNT_READ);
     set_part(tally, PIN_SCORE_FILES, sum, 100,
-             pin_arena_printf(&tally->score->arena, "workspace %s, root %s, %zu write paths, %zu mounts",
+             pin_arena_printf(&tally->score->arena, "workspace %s, root %s, write paths: %zu, mounts: %zu",
                               pin_access_name(policy->filesystem.workspace),
                               pin_root_mode_name(policy->filesystem.root), policy->filesystem.write.count,
                               policy->filesystem.mount_count));
@@ -210,14 +211,26 @@ static double ports_weight(const struct tally *tally, const struct pin_egress_ru
     return ports > 1 ? log2(ports) * weight(tally, PIN_WEIGHT_PORT) : 0;
 }
 
+static double published_weight(const struct tally *tally, const char *text) {
+    struct pin_publish publish;
+    bool owners = pin_publish_parse(text, &publish) && publish.at == PIN_PUBLISH_UNIX;
+    return weight(tally, owners ? PIN_WEIGHT_PUBLISHED_UNIX : PIN_WEIGHT_PUBLISHED);
+}
+
 static void tally_egress(const struct tally *tally) {
     const struct pin_policy *policy = tally->policy;
+    const struct pin_strings *publish = &policy->network.publish;
     double sum = 0;
     for (size_t i = 0; i < policy->network.egress_count; i++)
         sum += target_weight(tally, &policy->network.egress[i]) +
                ports_weight(tally, &policy->network.egress[i]);
+    for (size_t i = 0; i < publish->count; i++)
+        sum += published_weight(tally, publish->items[i].text);
     set_part(tally, PIN_SCORE_EGRESS, sum, 100,
-             pin_arena_printf(&tally->score->arena, "rules: %zu", policy->network.egress_count));
+             publish->count == 0
+                 ? pin_arena_printf(&tally->score->arena, "rules: %zu", policy->network.egress_count)
+                 : pin_arena_printf(&tally->score->arena, "rules: %zu, published ports: %zu",
+                                    policy->network.egress_count, publish->count));
 }
 
 static void tally_secrets(const struct tally *tally) {

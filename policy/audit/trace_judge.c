@@ -11,9 +11,8 @@
 #include "policy/covers.h"
 #include "policy/egress_judge.h"
 #include "policy/egress_rule.h"
+#include "policy/grants.h"
 #include "policy/policy_write.h"
-
-#define USUAL_PORT 443 /* where only the name was asked for */
 
 static void append(json_t *list, json_t *value) {
     (void)json_array_append_new(list, value);
@@ -87,16 +86,9 @@ static bool is_granted(const struct pin_policy *policy, const char *host) {
 }
 
 static void judge_target(struct judge *judge, const struct pin_recorded_target *target) {
-    char address[PIN_ADDRESS_TEXT];
-    const char *name = target->host != NULL ? target->host : pin_address_print(address, target->address);
-    bool colons = target->host == NULL && strchr(name, ':') != NULL;
-    unsigned port = target->port != 0 ? target->port : USUAL_PORT;
     if (target->port == 0 && is_granted(judge->trace->policy->policy, target->host))
         return; /* which port it was asked for isn't known, and some port is granted */
-    ask_line(judge,
-             pin_arena_printf(&judge->arena, "connect %s%s%s:%u%s", colons ? "[" : "", name,
-                              colons ? "]" : "", port, target->protocol == PIN_PROTOCOL_UDP ? "/udp" : ""),
-             target->count, false);
+    ask_line(judge, pin_trace_target_question(&judge->arena, target), target->count, false);
 }
 
 static void judge_peaks(struct judge *judge) {

@@ -5,7 +5,6 @@
 #include "base/cleanup.h"
 #include "base/names.h"
 #include "base/units.h"
-#include "policy/address_class.h"
 #include "policy/audit/paths.h"
 #include "policy/audit/sensitive.h"
 #include "policy/audit/trace_parts.h"
@@ -34,18 +33,20 @@ static void append(json_t *list, json_t *value) {
     (void)json_array_append_new(list, value);
 }
 
-/* A note for the reader: what it is about, and why it isn't granted. */
-static void withhold(struct learn *learn, const char *what, const char *why) {
+void pin_learned_withhold(struct pin_learned *learned, const char *what, const char *why) {
     json_t *item;
     size_t i;
-    json_array_foreach(learn->learned->withheld, i,
+    json_array_foreach(learned->withheld, i,
                        item) if (strcmp(json_string_value(json_object_get(item, "what")), what) == 0) return;
-    append(learn->learned->withheld, json_pack("{s:s, s:s}", "what", what, "why", why));
+    append(learned->withheld, json_pack("{s:s, s:s}", "what", what, "why", why));
 }
 
-static void want(struct learn *learn, const char *what, const char *edit) {
-    append(learn->learned->wanted, json_pack("{s:s, s:o}", "what", what, "edit",
-                                             edit != NULL ? json_loads(edit, 0, NULL) : json_null()));
+void pin_learned_want(struct pin_learned *learned, const char *what, const char *edit, const char *note) {
+    json_t *item =
+        json_pack("{s:s, s:o}", "what", what, "edit", edit != NULL ? json_loads(edit, 0, NULL) : json_null());
+    if (note != NULL)
+        set(item, "note", json_string(note));
+    append(learned->wanted, item);
 }
 
 /* --- system calls --- */
@@ -136,8 +137,9 @@ static json_t *keep_denials(struct learn *learn) {
         for (size_t j = 0; j < learn->trace->recording->call_count && !used; j++)
             used = denies(entry, &learn->trace->recording->calls[j]);
         if (used)
-            withhold(learn, pin_arena_printf(&learn->arena, "syscalls.deny %s", text),
-                     "the command makes a call that it names: the learned policy lacks this line");
+            pin_learned_withhold(
+                learn->learned, pin_arena_printf(&learn->arena, "syscalls.deny %s", text),
+                "the command makes a call that it names: the learned policy lacks this line");
         else
             append(list, json_loads(text, JSON_DECODE_ANY, NULL));
     }
@@ -153,7 +155,7 @@ static void note_refused_calls(struct learn *learn) {
         const char *why = row->never != NULL
                               ? pin_arena_printf(&learn->arena, "no policy allows it: it %s", row->never)
                               : "no policy allows it with these arguments";
-        withhold(learn, pin_arena_printf(&learn->arena, "syscall %s", call->name), why);
+        pin_learned_withhold(learn->learned, pin_arena_printf(&learn->arena, "syscall %s", call->name), why);
     }
 }
 
@@ -211,8 +213,9 @@ static void learn_new(struct learn *learn, const struct pin_recorded_path *path)
     if (strcmp(folder, "/") == 0)
         fault = "it lies in the root itself";
     if (holds != NULL || fault != NULL)
-        withhold(learn, pin_arena_printf(&learn->arena, "write %s", path->path),
-                 holds != NULL ? pin_arena_printf(&learn->arena, "on a host it holds %s", holds) : fault);
+        pin_learned_withhold(learn->learned, pin_arena_printf(&learn->arena, "write %s", path->path),
+                             holds != NULL ? pin_arena_printf(&learn->arena, "on a host it holds %s", holds)
+                                           : fault);
     else
         add_folder(learn, folder);
 }
@@ -240,15 +243,16 @@ static void learn_write(struct learn *learn, const struct pin_recorded_path *pat
     else if (pin_path_beneath(path->path, "/dev"))
         return; /* its nodes, which every sandbox has */
     else if (pin_path_beneath(path->path, "/proc") || pin_path_beneath(path->path, "/sys"))
-        withhold(learn, what, "it is the kernel's");
+        pin_learned_withhold(learn->learned, what, "it is the kernel's");
     else if (given != NULL && strcmp(given->text, "/") != 0)
         add_folder(learn, given->text);
     else if (path->uses & PIN_USE_NEW)
         learn_new(learn, path);
     else
-        withhold(learn, what,
-                 "it lies among the image's own files; {\"filesystem\":{\"root\":\"overlay\"}} and a "
-                 "line of filesystem.write would grant it");
+        pin_learned_withhold(
+            learn->learned, what,
+            "it lies among the image's own files; {\"filesystem\":{\"root\":\"overlay\"}} and a "
+            "line of filesystem.write would grant it");
 }
 
 /* Folders of which the image alone says what there is. */
@@ -270,13 +274,15 @@ static void learn_read(struct learn *learn, const struct pin_recorded_path *path
     if (!is_root || (missing && (learn->trace->host_has == NULL || !learn->trace->host_has(path->path))))
         return;
     if (holds != NULL) {
-        withhold(learn, what, pin_arena_printf(&learn->arena, "on a host it holds %s", holds));
+        pin_learned_withhold(learn->learned, what,
+                             pin_arena_printf(&learn->arena, "on a host it holds %s", holds));
     } else if (missing && !is_of_images(path->path) && pin_check_mount_source(path->path, false) == NULL &&
                pin_check_mount_target(path->path, false) == NULL) {
         struct pin_mount_rule mount = {path->path, path->path, PIN_ACCESS_READ, {0}};
-        want(learn, what,
-             pin_arena_printf(&learn->arena, "{\"filesystem\":{\"mounts\":{\"add\":[%s]}}}",
-                              pin_policy_item_text(&learn->arena, PIN_FIELD_MOUNTS, &mount)));
+        pin_learned_want(learn->learned, what,
+                         pin_arena_printf(&learn->arena, "{\"filesystem\":{\"mounts\":{\"add\":[%s]}}}",
+                                          pin_policy_item_text(&learn->arena, PIN_FIELD_MOUNTS, &mount)),
+                         NULL);
     }
 }
 
@@ -359,13 +365,22 @@ uint64_t pin_trace_room(uint64_t peak, unsigned times, uint64_t step) {
 }
 
 static json_t *learn_resources(struct learn *learn) {
+    static const char unmeasured[] =
+        "the host gave no cgroup that counts it: the limit stays as the policy that is extended has it";
     const struct pin_recording *recording = learn->trace->recording;
     const struct pin_policy *base = learn->base;
     char text[PIN_UNITS_TEXT];
     json_t *resources = json_object();
-    set(resources, "memory",
-        json_string(pin_print_size(text, pin_trace_room(recording->peaks.memory_bytes, 2, 64 * PIN_MIB))));
-    set(resources, "pids", json_integer((json_int_t)pin_trace_room(recording->peaks.pids, 2, 8)));
+    if (recording->peaks.memory_bytes > 0)
+        set(resources, "memory",
+            json_string(
+                pin_print_size(text, pin_trace_room(recording->peaks.memory_bytes, 2, 64 * PIN_MIB))));
+    else
+        pin_learned_withhold(learn->learned, "limit memory", unmeasured);
+    if (recording->peaks.pids > 0)
+        set(resources, "pids", json_integer((json_int_t)pin_trace_room(recording->peaks.pids, 2, 8)));
+    else
+        pin_learned_withhold(learn->learned, "limit pids", unmeasured);
     if (recording->peaks.files > base->resources.files / 2)
         set(resources, "files", json_integer((json_int_t)pin_trace_room(recording->peaks.files, 2, 1024)));
     set(resources, "wall_time",
@@ -375,58 +390,6 @@ static json_t *learn_resources(struct learn *learn) {
     set(resources, "stderr",
         json_string(pin_print_size(text, pin_trace_room(recording->peaks.stderr_bytes, 2, 64 * PIN_KIB))));
     return resources;
-}
-
-/* --- destinations --- */
-
-static void add_port(json_t *rule, uint16_t port) {
-    json_t *ports = json_object_get(rule, "ports");
-    for (size_t i = 0; i < json_array_size(ports); i++)
-        if (json_integer_value(json_array_get(ports, i)) == port)
-            return;
-    append(ports, json_integer(port));
-}
-
-/* One rule a destination and protocol, with its ports; never a wildcard. */
-static void add_target(json_t *list, const char *key, const char *name,
-                       const struct pin_recorded_target *target) {
-    bool udp = target->protocol == PIN_PROTOCOL_UDP;
-    json_t *rule;
-    size_t i;
-    json_array_foreach(list, i, rule) {
-        const char *named = json_string_value(json_object_get(rule, key));
-        if (named != NULL && strcmp(named, name) == 0 && (json_object_get(rule, "protocol") != NULL) == udp) {
-            add_port(rule, target->port);
-            return;
-        }
-    }
-    rule = json_pack("{s:s, s:[i]}", key, name, "ports", (int)target->port);
-    if (udp)
-        set(rule, "protocol", json_string("udp"));
-    append(list, rule);
-}
-
-static json_t *learn_network(struct learn *learn) {
-    const struct pin_recording *recording = learn->trace->recording;
-    json_t *egress = json_array();
-    for (size_t i = 0; i < recording->target_count; i++) {
-        const struct pin_recorded_target *target = &recording->targets[i];
-        char address[PIN_ADDRESS_TEXT];
-        const char *name = target->host != NULL ? target->host : pin_address_print(address, target->address);
-        const char *key = target->host != NULL ? "host" : "cidr";
-        if (target->reached && target->port != 0) {
-            add_target(egress, key, name, target);
-        } else if (!target->reached) {
-            unsigned port = target->port != 0 ? target->port : 443;
-            want(learn,
-                 pin_arena_printf(&learn->arena, "connect %s%s%u%s", name, target->port != 0 ? ":" : " port ",
-                                  port, target->port != 0 ? "" : " (a guess: only the name was asked for)"),
-                 pin_arena_printf(
-                     &learn->arena, "{\"network\":{\"egress\":{\"add\":[{\"%s\":\"%s\",\"ports\":[%u]%s}]}}}",
-                     key, name, port, target->protocol == PIN_PROTOCOL_UDP ? ",\"protocol\":\"udp\"" : ""));
-        }
-    }
-    return json_pack("{s:o}", "egress", egress);
 }
 
 /* --- the whole --- */
@@ -449,7 +412,7 @@ static void make_policy(struct learn *learn) {
     set(policy, "extends", json_pack("[s]", learn->trace->extends));
     set(policy, "filesystem", learn_files(learn));
     set(policy, "resources", learn_resources(learn));
-    set(policy, "network", learn_network(learn));
+    set(policy, "network", pin_trace_learn_network(learn->trace, learn->learned, &learn->arena));
     set(policy, "syscalls", learn_calls(learn));
     set(policy, "secrets", learn_secrets(learn->trace));
 }
@@ -465,8 +428,8 @@ static bool check(struct learn *learn, struct pin_findings *found) {
     for (size_t i = 0; good && i < learn->trace->recording->call_count; i++) {
         const struct pin_recorded_call *call = &learn->trace->recording->calls[i];
         if (is_grantable(learn, call) && !passes(&filter, call))
-            withhold(
-                learn, pin_arena_printf(&learn->arena, "syscall %s", call->name),
+            pin_learned_withhold(
+                learn->learned, pin_arena_printf(&learn->arena, "syscall %s", call->name),
                 "it was made with arguments that only a line of its own grants: see 'pinfold policy why'");
     }
     pin_policy_free(policy);

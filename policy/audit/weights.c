@@ -49,6 +49,8 @@ static const char *const grant_names[] = {
     [PIN_WEIGHT_CIDR] = "cidr",
     [PIN_WEIGHT_CIDR_BIT] = "cidr-bit",
     [PIN_WEIGHT_PORT] = "port",
+    [PIN_WEIGHT_PUBLISHED] = "published",
+    [PIN_WEIGHT_PUBLISHED_UNIX] = "published-unix",
     [PIN_WEIGHT_SECRET] = "secret",
     [PIN_WEIGHT_NO_LIMIT] = "no-limit",
     [PIN_WEIGHT_OPTIONAL] = "optional",
@@ -64,6 +66,8 @@ struct reader {
 static bool read_number(const struct reader *reader, const struct pin_json *node, double most,
                         double *value) {
     double number = json_number_value(node->value);
+    if (node->value == NULL) /* under a duplicate key or a fault, which has been said */
+        return false;
     if (!json_is_number(node->value) || number < 0 || number > most) {
         pin_json_fault(reader->source, node, reader->found, NULL, "expected a number from 0 to %g", most);
         return false;
@@ -122,9 +126,18 @@ static bool read_named(const struct reader *reader, const struct pin_json *node,
     return false;
 }
 
+static bool expect_object(const struct reader *reader, const struct pin_json *node) {
+    if (!json_is_object(node->value))
+        pin_json_fault(reader->source, node, reader->found, "write {\"NAME\": NUMBER}",
+                       "expected an object, found %s", pin_json_type_name(node->value));
+    return json_is_object(node->value);
+}
+
 /* "*" is what those count that have no weight of their own, so it is read first. */
 static void read_section(const struct reader *reader, const struct pin_json *section, name_at *names,
                          struct pin_weight *weights) {
+    if (!expect_object(reader, section))
+        return;
     for (const struct pin_json *node = section->first; node != NULL; node = node->next)
         if (strcmp(node->key, "*") == 0) {
             struct pin_weight all = {0};
@@ -139,6 +152,8 @@ static void read_section(const struct reader *reader, const struct pin_json *sec
 }
 
 static void read_parts(const struct reader *reader, const struct pin_json *section) {
+    if (!expect_object(reader, section))
+        return;
     for (const struct pin_json *node = section->first; node != NULL; node = node->next) {
         int part = pin_name_find(part_names, PIN_SCORE_PART_COUNT, node->key);
         if (part < 0)
@@ -189,10 +204,8 @@ bool pin_weights_read(struct pin_weights *weights, const char *file, const char 
     if (weights->calls == NULL)
         weights->calls = pin_arena_array(&weights->arena, pin_syscalls_count, sizeof(*weights->calls));
     if (pin_json_read(&source, file, text, size, found)) {
-        if (!json_is_object(source.root->value))
-            pin_json_fault(&source, source.root, found, NULL, "expected an object");
-        for (const struct pin_json *node = source.root->first; node != NULL && node->key != NULL;
-             node = node->next)
+        const struct pin_json *node = expect_object(&reader, source.root) ? source.root->first : NULL;
+        for (; node != NULL; node = node->next)
             if (node->value != NULL)
                 read_top(&reader, node);
     }

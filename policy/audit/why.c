@@ -10,6 +10,7 @@
 #include "policy/fields.h"
 #include "policy/policy_read.h"
 #include "policy/policy_write.h"
+#include "policy/publish.h"
 
 static const char *const verdict_names[] = {
     [PIN_ANSWER_ALLOW] = "allow", [PIN_ANSWER_DENY] = "deny",       [PIN_ANSWER_ERRNO] = "errno",
@@ -40,6 +41,25 @@ static struct pin_answer why_secret(const struct pin_why_context *context) {
         .caution = policy->network.egress_count > 0
                        ? "every destination of network.egress can then be sent it"
                        : NULL};
+}
+
+static struct pin_answer why_publish(const struct pin_why_context *context) {
+    const struct pin_strings *publish = &context->policy->network.publish;
+    const char *name = context->question->name;
+    for (size_t i = 0; i < publish->count; i++)
+        if (pin_publish_covers(publish->items[i].text, name))
+            return (struct pin_answer){.verdict = PIN_ANSWER_ALLOW,
+                                       .reason = "the policy lists it",
+                                       .rule = pin_arena_printf(context->arena, "/network/publish/%zu", i),
+                                       .place = publish->items[i].place,
+                                       .given = "a server inside listens on the port of a loopback address"};
+    return (struct pin_answer){
+        .verdict = PIN_ANSWER_DENY,
+        .reason = publish->count == 0 ? "the policy publishes no port" : "the policy doesn't list it",
+        .rule = "/network/publish",
+        .place = context->policy->places[PIN_FIELD_PUBLISH],
+        .edit = pin_arena_printf(context->arena, "{\"network\":{\"publish\":{\"add\":[\"%s\"]}}}", name),
+        .caution = strstr(name, "=unix:") == NULL ? "every user of the host can then connect to it" : NULL};
 }
 
 /* PIN_UNLIMITED where there is no limit. */
@@ -102,13 +122,17 @@ static struct pin_answer why_limit(const struct pin_why_context *context) {
 static struct pin_answer (*const answerers[])(const struct pin_why_context *) = {
     [PIN_ASK_CONNECT] = pin_why_connect, [PIN_ASK_WRITE] = pin_why_write, [PIN_ASK_READ] = pin_why_read,
     [PIN_ASK_SYSCALL] = pin_why_syscall, [PIN_ASK_SECRET] = why_secret,   [PIN_ASK_LIMIT] = why_limit,
+    [PIN_ASK_PUBLISH] = why_publish,
 };
 _Static_assert(PIN_COUNT(answerers) == PIN_ASK_COUNT, "every kind has an answerer");
 
 struct pin_answer pin_why(const struct pin_reach *reach, const struct pin_question *question,
                           const struct pin_why_root *root, struct pin_arena *arena) {
     const struct pin_why_context context = {reach, reach->policy, question, root, arena};
-    return answerers[question->kind](&context);
+    struct pin_answer answer = answerers[question->kind](&context);
+    if (answer.edit != NULL && context.policy->site != NULL)
+        pin_why_hold_below_site(&context, answerers[question->kind], &answer);
+    return answer;
 }
 
 /* --- for people and programs --- */

@@ -4,7 +4,7 @@
  * The answer comes from the code that enforcement uses: the judge of destinations, the resolved filter, the
  * mounts and Landlock rules of a run, the limits. Questions are lines of words:
  *   connect HOST:PORT[/udp] [ADDRESS]   (ADDRESS: what the name resolves to)
- *   write PATH · read PATH · syscall NAME [ARG…] · secret NAME · limit NAME [VALUE]
+ *   write PATH · read PATH · syscall NAME [ARG…] · secret NAME · limit NAME [VALUE] · publish PORT=PLACE
  * Pure.
  */
 #pragma once
@@ -22,6 +22,7 @@ enum pin_question_kind {
     PIN_ASK_SYSCALL,
     PIN_ASK_SECRET,
     PIN_ASK_LIMIT,
+    PIN_ASK_PUBLISH,
     PIN_ASK_COUNT
 };
 const char *pin_question_kind_name(enum pin_question_kind kind);
@@ -29,7 +30,7 @@ const char *pin_question_kind_name(enum pin_question_kind kind);
 struct pin_question {
     enum pin_question_kind kind;
     const char *text;                     /* the whole line, as it was asked */
-    const char *name;                     /* the path, the call, the secret, the limit's field */
+    const char *name;                     /* the path, the call, the secret, the limit's field, the port */
     const struct pin_egress_rule *target; /* of connect: one host or address, one port */
     bool has_address;
     uint8_t address[PIN_ADDRESS_SIZE]; /* what the name resolves to */

@@ -67,9 +67,13 @@ bool pin_audit_open_path(struct pin_audit *audit, const char *path, bool to_writ
     return pin_wrap(err, "the audit log '%s'", path);
 }
 
+bool pin_audit_place(char path[PATH_MAX], struct pin_error *err) {
+    return pin_private_choose(&place, path, err);
+}
+
 bool pin_audit_open(struct pin_audit *audit, bool to_write, struct pin_error *err) {
     char path[PATH_MAX];
-    return pin_private_choose(&place, path, err) && pin_audit_open_path(audit, path, to_write, err);
+    return pin_audit_place(path, err) && pin_audit_open_path(audit, path, to_write, err);
 }
 
 void pin_audit_close(struct pin_audit *audit) {

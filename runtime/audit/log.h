@@ -31,6 +31,9 @@ struct pin_audit {
 #define PIN_AUDIT_NONE ((struct pin_audit){.dir = -1, .head = -1, .rotate_bytes = PIN_AUDIT_ROTATE_BYTES})
 /* clang-format on */
 
+/* Where this process's log is: $PINFOLD_AUDIT, or its user's. */
+bool pin_audit_place(char path[PATH_MAX], struct pin_error *err);
+
 /* Opens this process's log, to write (then it is made where it is missing) or to read. */
 bool pin_audit_open(struct pin_audit *audit, bool to_write, struct pin_error *err);
 /* The same for a file that is named. */

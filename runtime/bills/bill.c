@@ -21,15 +21,18 @@ static const struct pin_private_place place = {"PINFOLD_BILLS", "/var/lib/pinfol
 struct number {
     const char *key;
     size_t offset;
+    bool may_miss; /* in lines of an older pinfold: then it is 0 */
 };
 static const struct number numbers[] = {
-    {"at_ms",          offsetof(struct pin_bill, at_ms)         },
-    {"cpu_ns",         offsetof(struct pin_bill, cpu_ns)        },
-    {"memory_byte_ms", offsetof(struct pin_bill, memory_byte_ms)},
-    {"wall_ms",        offsetof(struct pin_bill, wall_ms)       },
-    {"egress_out",     offsetof(struct pin_bill, egress_out)    },
-    {"egress_in",      offsetof(struct pin_bill, egress_in)     },
-    {"runs",           offsetof(struct pin_bill, runs)          },
+    {"at_ms",          offsetof(struct pin_bill, at_ms),          false},
+    {"cpu_ns",         offsetof(struct pin_bill, cpu_ns),         false},
+    {"memory_byte_ms", offsetof(struct pin_bill, memory_byte_ms), false},
+    {"wall_ms",        offsetof(struct pin_bill, wall_ms),        false},
+    {"egress_out",     offsetof(struct pin_bill, egress_out),     false},
+    {"egress_in",      offsetof(struct pin_bill, egress_in),      false},
+    {"runs",           offsetof(struct pin_bill, runs),           false},
+    {"published_out",  offsetof(struct pin_bill, published_out),  true },
+    {"published_in",   offsetof(struct pin_bill, published_in),   true },
 };
 #define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
 
@@ -116,6 +119,8 @@ static bool are_labels(json_t *labels) {
 static bool take_numbers(const json_t *whole, struct pin_bill *bill) {
     for (size_t i = 0; i < NUMBERS; i++) {
         const json_t *value = json_object_get(whole, numbers[i].key);
+        if (value == NULL && numbers[i].may_miss)
+            continue;
         if (!json_is_integer(value) || json_integer_value(value) < 0)
             return false;
         *(uint64_t *)(void *)((char *)bill + numbers[i].offset) = (uint64_t)json_integer_value(value);

@@ -27,6 +27,7 @@ struct pin_bill {
     uint64_t cpu_ns;         /* of the kernel's account */
     uint64_t memory_byte_ms; /* bytes held, times how long */
     uint64_t wall_ms, egress_out, egress_in, runs;
+    uint64_t published_out, published_in; /* by published ports: it stays on this host */
 };
 
 /* Draws the id. */

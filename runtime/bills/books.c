@@ -31,14 +31,17 @@ static const char *const migrations[] = {
     "CREATE TABLE labels (id TEXT NOT NULL, label TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (id, "
     "label))"
     " WITHOUT ROWID;",
+    "ALTER TABLE bills ADD COLUMN published_out INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE bills ADD COLUMN published_in INTEGER NOT NULL DEFAULT 0;",
 };
 
-static const char enter_bill[] = "INSERT OR IGNORE INTO bills VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+static const char enter_bill[] = "INSERT OR IGNORE INTO bills VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 static const char enter_label[] = "INSERT OR IGNORE INTO labels VALUES (?, ?, ?)";
 static const char sums[] =
     "SELECT l.value, TOTAL(b.cpu_ns), TOTAL(b.memory_byte_ms), TOTAL(b.wall_ms), SUM(b.egress_out), "
     "SUM(b.egress_in),"
-    " SUM(b.runs), COUNT(DISTINCT b.id) FROM bills b LEFT JOIN labels l ON l.id = b.id AND l.label = ?1"
+    " SUM(b.runs), COUNT(DISTINCT b.id), SUM(b.published_out), SUM(b.published_in) FROM bills b LEFT JOIN "
+    "labels l ON l.id = b.id AND l.label = ?1"
     " WHERE b.at_ms >= ?2 AND b.at_ms < ?3 GROUP BY l.value ORDER BY l.value IS NULL, l.value";
 
 struct pin_books {
@@ -121,8 +124,9 @@ struct entering {
 };
 
 static bool enter(const struct entering *entering, const struct pin_bill *bill, struct pin_error *err) {
-    const uint64_t values[] = {bill->cpu_ns,     bill->memory_byte_ms, bill->wall_ms,
-                               bill->egress_out, bill->egress_in,      bill->runs};
+    const uint64_t values[] = {bill->cpu_ns,        bill->memory_byte_ms, bill->wall_ms,
+                               bill->egress_out,    bill->egress_in,      bill->runs,
+                               bill->published_out, bill->published_in};
     const char *label;
     const json_t *value;
     sqlite3_stmt *query = entering->bill;
@@ -256,6 +260,8 @@ bool pin_books_sum(struct pin_books *books, const char *label, uint64_t since_ms
             .egress_in = (uint64_t)sqlite3_column_int64(query, 5),
             .runs = (uint64_t)sqlite3_column_int64(query, 6),
             .sandboxes = (uint64_t)sqlite3_column_int64(query, 7),
+            .published_out = (uint64_t)sqlite3_column_int64(query, 8),
+            .published_in = (uint64_t)sqlite3_column_int64(query, 9),
         };
         each(self, &sum);
     }

@@ -22,7 +22,7 @@ uint64_t pin_books_skipped(const struct pin_books *books);
 struct pin_books_sum {
     const char *value; /* of the label; NULL: those without it */
     double cpu_seconds, memory_byte_seconds, wall_seconds;
-    uint64_t egress_out, egress_in, runs, sandboxes;
+    uint64_t egress_out, egress_in, published_out, published_in, runs, sandboxes;
 };
 
 /* Calls for each value of the label, in their order; of bills written in [since, until), ms since 1970. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,16 +20,20 @@
 #include "base/io.h"
 #include "base/names.h"
 #include "base/units.h"
+#include "base/user_namespace.h"
 #include "runtime/build/cgroup/oci.h"
 #include "runtime/build/channel.h"
+#include "runtime/build/dispositions.h"
 #include "runtime/build/idmap.h"
 #include "runtime/build/inside.h"
+#include "runtime/build/network.h"
 #include "runtime/build/seccomp/cache.h"
 #include "runtime/build/sources.h"
 #include "runtime/build/watch.h"
 #include "runtime/init/image.h"
 
 #define REMOVE_WITHIN_NS (10 * PIN_NS_PER_S) /* for dying processes */
+#define DIE_WITHIN_MS 15000
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U /* Linux 6.3 */
@@ -59,6 +64,7 @@ struct shared_program {
 
 struct pin_shared_programs {
     struct shared_program own, ceiling; /* the bundle's, and that of the policy above it */
+    uint64_t ignored;                   /* set of signals */
 };
 
 /* From within the namespaces of others, where the container shares some. */
@@ -89,6 +95,8 @@ static bool start_child(const struct pin_inside *inside, int our_end, struct pin
         args.flags |= (uint64_t)CLONE_INTO_CGROUP;
         args.cgroup = (__u64)unified;
     }
+    if (inside->network_apart)
+        args.flags &= ~(uint64_t)CLONE_NEWNET;
     if (inside->engine != NULL && pin_engine_needs_helper(inside->plan, inside->engine)) {
         const struct pin_cgroup *joined = inside->engine->joins_group;
         int theirs = joined != NULL ? pin_cgroup_unified_fd(joined) : unified;
@@ -145,7 +153,8 @@ bool pin_container_set_devices(const struct pin_bundle_resources *resources, str
     return pin_cgroup_apply_devices(group, rules, count, err);
 }
 
-/* An ordinary user can't have devices judged, and can't make or open any beyond its own either. */
+/* An ordinary user can't have devices judged, and can't make or open any beyond its own either; nor can root
+ * of a user namespace. */
 static bool make_container_group(const struct pin_build_input *input, struct pin_sandbox *sandbox,
                                  struct pin_error *err) {
     const struct pin_bundle *bundle = input->plan->bundle;
@@ -156,7 +165,7 @@ static bool make_container_group(const struct pin_build_input *input, struct pin
         return false;
     if (pin_container_set_devices(&bundle->resources, sandbox->cgroup, err))
         return true;
-    if (input->plan->privileged)
+    if (input->plan->privileged && !(err->os_errno == EPERM && pin_in_user_namespace()))
         return false;
     pin_error_clear(err);
     return true;
@@ -174,6 +183,7 @@ static bool make_group(const struct pin_build_input *input, struct pin_sandbox *
         .swap_bytes = plan->limits.swap_bytes,
         .millicpus = plan->limits.millicpus,
         .pids = plan->limits.pids,
+        .host_swaps = input->cgroups->swap,
     };
     sandbox->cgroup = pin_cgroup_create(input->cgroups, input->slot->number, &limits,
                                         plan->bundle->ext.optional, &sandbox->missing, err);
@@ -230,6 +240,7 @@ static bool equip_child(const struct pin_build_input *input, struct pin_shared_p
         return fill_filters(input, shared, err) &&
                pin_channel_sync(sandbox->control, PIN_SYNC_EQUIPPED, NULL, 0, err);
     PIN_CLOSE int init = seal_init(err);
+    shared->ignored = pin_dispositions_ignored(); /* asked here, while the child is at work */
     if (init < 0 || !fill_filters(input, shared, err))
         return false;
     fds[0] = init;
@@ -246,16 +257,6 @@ static int find_overlay(const struct pin_plan *plan) {
         if (plan->ops[i].kind == PIN_OP_OVERLAY)
             return (int)i;
     return -1;
-}
-
-/* From outside: the child has no way to its own file once it is in its namespaces. */
-static bool set_oom_score(const struct pin_plan *plan, pid_t pid, struct pin_error *err) {
-    char path[64], value[16];
-    if (!plan->has_oom_score_adj)
-        return true;
-    (void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
-    (void)snprintf(value, sizeof(value), "%d", plan->oom_score_adj);
-    return pin_write_value_at(AT_FDCWD, path, value, err);
 }
 
 /* From outside, by those who may: the child's capabilities don't reach beyond its own namespace. */
@@ -293,7 +294,9 @@ bool pin_sandbox_keep(struct pin_sandbox *sandbox, struct pin_error *err) {
 static bool guide_child(const struct pin_build_input *input, uint32_t range,
                         struct pin_shared_programs *shared, struct pin_sandbox *sandbox,
                         struct pin_error *err) {
-    return set_oom_score(input->plan, sandbox->init, err) && raise_rlimits(input->plan, sandbox->init, err) &&
+    bool has_score = input->engine != NULL && pin_engine_needs_helper(input->plan, input->engine);
+    return (has_score || pin_oom_score_set(input->plan, sandbox->init, err)) &&
+           raise_rlimits(input->plan, sandbox->init, err) &&
            pin_idmap_write(input->plan, range, sandbox->init, err) &&
            pin_channel_sync(sandbox->control, PIN_SYNC_MAPPED, NULL, 0, err) &&
            equip_child(input, shared, sandbox, err) &&
@@ -301,18 +304,22 @@ static bool guide_child(const struct pin_build_input *input, uint32_t range,
             pin_channel_take_changes(sandbox->control, &sandbox->changes, err)) &&
            (!input->plan->hands_upper || pin_channel_take_upper(sandbox->control, &sandbox->upper, err)) &&
            (!input->plan->egress || pin_channel_take_egress(sandbox->control, &sandbox->egress, err)) &&
+           (input->plan->publish_count == 0 ||
+            pin_channel_take_door(sandbox->control, &sandbox->door, err)) &&
            (input->watch == PIN_WATCH_NONE ||
             pin_channel_take_watch(sandbox->control, &sandbox->watch, err)) &&
            (input->engine == NULL || guide_container(input->engine, sandbox, err));
 }
 
-/* A failure of ours may be the echo of the child's: its own words are the better ones. */
+/* A failure of ours may be the echo of the child's: its own words are the better ones. That there are none is
+ * a failure of the system's without an errno. */
 static void prefer_childs_failure(int control, struct pin_error *err) {
     struct pin_error told = {0};
     int none = -1;
     if (err->os_errno != EPIPE && err->os_errno != ECONNRESET)
         return;
-    if (!pin_channel_take_changes(control, &none, &told) && told.os_errno != 0)
+    if (!pin_channel_take_changes(control, &none, &told) &&
+        (told.os_errno != 0 || told.kind != PIN_ERROR_SYSTEM))
         *err = told;
     pin_close_fd(&none);
 }
@@ -333,6 +340,8 @@ static bool start(const struct pin_build_input *input, struct pin_host_sources *
         .watched = input->watch != PIN_WATCH_NONE,
         .ceiling = bundle->ceiling_filter.present ? &shared->ceiling.program : NULL,
         .control = theirs,
+        .ignored = &shared->ignored,
+        .network_apart = input->in_parallel && pin_network_is_apart(input->plan),
         .engine = input->engine,
         .groups = &groups};
     bool ok = !is_made_first(input) || make_group(input, sandbox, err);
@@ -377,13 +386,35 @@ bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox,
     return false;
 }
 
+/* SIGKILL doesn't end an uninterruptible wait in the kernel. */
+static bool await_death(int pidfd, int timeout_ms, struct pin_error *err) {
+    struct pollfd end = {.fd = pidfd, .events = POLLIN};
+    int ready;
+    do
+        ready = poll(&end, 1, timeout_ms);
+    while (ready < 0 && errno == EINTR);
+    if (ready == 1 || pidfd < 0)
+        return true;
+    (void)pin_fail(err, PIN_ERROR_BUSY, "the sandbox doesn't die: a process in it hangs in the kernel");
+    return pin_hint(err, "look for a process in state D in its cgroup");
+}
+
+bool pin_sandbox_end(struct pin_sandbox *sandbox, struct pin_error *err) {
+    pid_t init = sandbox->init;
+    if (init <= 0) /* reaped already, or given up */
+        return await_death(sandbox->pidfd, 0, err);
+    (void)syscall(SYS_pidfd_send_signal, sandbox->pidfd, SIGKILL, NULL, 0); /* it may be dead already */
+    sandbox->init = 0;
+    if (!await_death(sandbox->pidfd, DIE_WITHIN_MS, err))
+        return false;
+    while (waitpid(init, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return true;
+}
+
 bool pin_sandbox_destroy(struct pin_sandbox *sandbox, struct pin_error *err) {
-    if (sandbox->init > 0) {
-        (void)syscall(SYS_pidfd_send_signal, sandbox->pidfd, SIGKILL, NULL, 0); /* it may be dead already */
-        while (waitpid(sandbox->init, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
-    bool ok = sandbox->cgroup == NULL || pin_cgroup_remove(sandbox->cgroup, REMOVE_WITHIN_NS, err);
+    bool ok = pin_sandbox_end(sandbox, err) &&
+              (sandbox->cgroup == NULL || pin_cgroup_remove(sandbox->cgroup, REMOVE_WITHIN_NS, err));
     pin_cgroup_free(sandbox->cgroup);
     pin_close_fd(&sandbox->pidfd);
     pin_close_fd(&sandbox->control);
@@ -391,6 +422,7 @@ bool pin_sandbox_destroy(struct pin_sandbox *sandbox, struct pin_error *err) {
     pin_close_fd(&sandbox->upper);
     pin_close_fd(&sandbox->workspace);
     pin_close_fd(&sandbox->watch);
+    pin_close_fd(&sandbox->door);
     pin_egress_close(&sandbox->egress);
     *sandbox = PIN_SANDBOX_NONE;
     return ok;

@@ -23,6 +23,8 @@ struct pin_build_input {
     const struct pin_slot *slot;           /* NULL for an engine's container: it has its state elsewhere */
     const struct pin_engine_build *engine; /* NULL: a sandbox of `pinfold run` */
     enum pin_watch watch;                  /* what is asked about at sandbox->watch; none for an engine's */
+    bool
+        in_parallel; /* sooner, where two processors are free; the first command isn't number 2 inside then */
 };
 
 struct pin_sandbox {
@@ -31,6 +33,7 @@ struct pin_sandbox {
     int control;   /* our end of its control socket */
     int changes;   /* the upper directory of a copy-on-write workspace; -1: none */
     int upper;     /* the upper directory of a root from layers; -1: none that can be written */
+    int door;      /* a socket of its network namespace; -1: none is published */
     int watch;     /* the listener of a watched filter; -1: none */
     int workspace; /* O_PATH: the directory that such a workspace covers; -1: none */
     struct pin_egress_sockets egress; /* for the broker; none without egress */
@@ -42,9 +45,10 @@ struct pin_sandbox {
                           .control = -1,                                                                     \
                           .changes = -1,                                                                     \
                           .upper = -1,                                                                       \
+                          .door = -1,                                                                        \
                           .watch = -1,                                                                       \
                           .workspace = -1,                                                                   \
-                          .egress = {{-1, -1, -1, -1, -1, -1, -1}}})
+                          .egress = PIN_EGRESS_SOCKETS_NONE})
 
 /* The rules of an engine for devices, beside those that every container has. */
 bool pin_container_set_devices(const struct pin_bundle_resources *resources, struct pin_cgroup *group,
@@ -58,5 +62,9 @@ bool pin_build(const struct pin_build_input *input, struct pin_sandbox *sandbox,
  * `control`, whose end of file says that the process is executed. */
 bool pin_sandbox_keep(struct pin_sandbox *sandbox, struct pin_error *err);
 
-/* Kills what is left, waits for it, removes the cgroup, closes everything. Fine with PIN_SANDBOX_NONE. */
+/* Kills init, and with it all that is left, and reaps it: afterwards there is none. False when a process that
+ * hangs in the kernel keeps it from dying. */
+bool pin_sandbox_end(struct pin_sandbox *sandbox, struct pin_error *err);
+
+/* The same, and removes the cgroup and closes everything. Fine with PIN_SANDBOX_NONE. */
 bool pin_sandbox_destroy(struct pin_sandbox *sandbox, struct pin_error *err);

@@ -94,6 +94,12 @@ bool pin_channel_send_egress(int control, const struct pin_egress_sockets *socke
            pin_fail_errno(err, "hand the egress sockets over");
 }
 
+bool pin_channel_send_door(int control, int door, struct pin_error *err) {
+    struct pin_init_message message = {.type = PIN_INIT_DOOR};
+    return send_with(control, &message, sizeof(message), &door, 1) ||
+           pin_fail_errno(err, "hand a socket of the sandbox's network over");
+}
+
 void pin_channel_send_failure(int control, const struct pin_error *failure) {
     struct pin_init_message message = {.type = PIN_INIT_BUILD_FAILED, .length = sizeof(*failure)};
     char bytes[sizeof(message) + sizeof(*failure)];
@@ -157,6 +163,10 @@ bool pin_channel_take_changes(int control, int *changes, struct pin_error *err) 
 
 bool pin_channel_take_upper(int control, int *upper, struct pin_error *err) {
     return take_one(control, PIN_INIT_UPPER, upper, err);
+}
+
+bool pin_channel_take_door(int control, int *door, struct pin_error *err) {
+    return take_one(control, PIN_INIT_DOOR, door, err);
 }
 
 bool pin_channel_take_watch(int control, int *listener, struct pin_error *err) {

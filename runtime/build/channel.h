@@ -22,6 +22,9 @@ bool pin_channel_take_upper(int control, int *upper, struct pin_error *err);
 /* The parent's side: waits for PIN_INIT_EGRESS; the caller closes the sockets. */
 bool pin_channel_take_egress(int control, struct pin_egress_sockets *sockets, struct pin_error *err);
 
+/* The parent's side: waits for PIN_INIT_DOOR; the caller closes *door. */
+bool pin_channel_take_door(int control, int *door, struct pin_error *err);
+
 /* The parent's side: waits for PIN_INIT_WATCH; the caller closes *listener. */
 bool pin_channel_take_watch(int control, int *listener, struct pin_error *err);
 
@@ -39,4 +42,5 @@ bool pin_channel_wait(int control, enum pin_sync sync, int fds[PIN_CHANNEL_FDS_M
 bool pin_channel_send_changes(int control, int changes, struct pin_error *err);
 bool pin_channel_send_upper(int control, int upper, struct pin_error *err);
 bool pin_channel_send_egress(int control, const struct pin_egress_sockets *sockets, struct pin_error *err);
+bool pin_channel_send_door(int control, int door, struct pin_error *err);
 void pin_channel_send_failure(int control, const struct pin_error *failure);

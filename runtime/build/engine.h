@@ -46,6 +46,10 @@ void pin_engine_groups_close(struct pin_engine_groups *groups);
 /* Whether the child must be made from within namespaces that others have made. */
 bool pin_engine_needs_helper(const struct pin_plan *plan, const struct pin_engine_build *engine);
 
+/* As the plan has it: of a child, which has no way to its own file once it is in its namespaces, or of the
+ * helper, from which the child inherits it. */
+bool pin_oom_score_set(const struct pin_plan *plan, pid_t pid, struct pin_error *err);
+
 /* clone3(2) from within the namespaces to join; the child is ours, not the helper's. 0 in the child, -1 on
  * failure. */
 pid_t pin_engine_clone(const struct pin_plan *plan, const struct pin_engine_build *engine, uint64_t flags,

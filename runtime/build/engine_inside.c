@@ -131,9 +131,9 @@ bool pin_engine_set_scheduling(const struct pin_plan *plan, struct pin_error *er
     const struct pin_plan_engine *engine = &plan->engine;
     const struct pin_bundle *bundle = plan->bundle;
     if (engine->has_personality && personality(engine->personality) == -1)
-        return pin_fail_errno(err, "set the personality");
+        return pin_fail_errno(err, "set the personality") || pin_point(err, "/linux/personality");
     if (engine->has_io_priority && syscall(SYS_ioprio_set, 1 /* a process */, 0, engine->io_priority) != 0)
-        return pin_fail_errno(err, "set the I/O priority");
+        return pin_fail_errno(err, "set the I/O priority") || pin_point(err, "/process/ioPriority");
     struct scheduling attributes = {
         .size = sizeof(attributes),
         .policy = engine->scheduler_policy,
@@ -145,7 +145,7 @@ bool pin_engine_set_scheduling(const struct pin_plan *plan, struct pin_error *er
         .period = bundle->process.scheduler_period,
     };
     if (engine->has_scheduler && syscall(SYS_sched_setattr, 0, &attributes, 0) != 0)
-        return pin_fail_errno(err, "set the scheduler");
+        return pin_fail_errno(err, "set the scheduler") || pin_point(err, "/process/scheduler");
     return true;
 }
 
@@ -317,7 +317,7 @@ bool pin_engine_make_device(const struct pin_op *op, int parent, const char *nam
                             struct pin_error *err) {
     const struct pin_bundle_device *device = &op->device;
     mode_t type = device->type == 'b' ? S_IFBLK : device->type == 'p' ? S_IFIFO : S_IFCHR;
-    dev_t number = makedev((unsigned)device->major, (unsigned)device->minor);
+    dev_t number = device->type == 'p' ? 0 : makedev((unsigned)device->major, (unsigned)device->minor);
     struct stat st;
     *bind = -1;
     if (mknodat(parent, name, type | (device->mode & 07777), number) == 0)

@@ -86,6 +86,11 @@ static bool refuse_path(const struct pin_plan *plan, enum pin_namespace ns, stru
     return pin_point(err, "config.json /linux/namespaces");
 }
 
+static bool fail_join(enum pin_namespace ns, const char *path, struct pin_error *err) {
+    return pin_fail_errno(err, "join the %s namespace '%s'", pin_namespace_name(ns), path) ||
+           pin_point(err, "/linux/namespaces");
+}
+
 /* Each is opened before any is joined: a path is one of ours. A file of another kind of namespace is refused
  * by the kernel. */
 static bool join_paths(const struct pin_plan *plan, struct pin_error *err) {
@@ -97,19 +102,38 @@ static bool join_paths(const struct pin_plan *plan, struct pin_error *err) {
         const char *path = plan->engine.join[order[i]];
         fds[i] = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
         if (path != NULL && fds[i] < 0)
-            return pin_fail_errno(err, "join the %s namespace '%s'", pin_namespace_name(order[i]), path);
+            return fail_join(order[i], path, err);
         if (path != NULL && (plan->engine.foreign & 1u << order[i]) != 0 && is_hosts(fds[i], order[i]))
             return refuse_path(plan, order[i], err);
     }
     for (size_t i = 0; i < COUNT; i++)
         if (fds[i] >= 0 && setns(fds[i], (int)pin_plan_clone_flags[order[i]]) != 0)
-            return pin_fail_errno(err, "join the %s namespace '%s'", pin_namespace_name(order[i]),
-                                  plan->engine.join[order[i]]);
+            return fail_join(order[i], plan->engine.join[order[i]], err);
     return true;
 }
 
+/* CVE-2016-9962: what enters a container is seen by its processes before it has let go of the host, and one
+ * of them that has every capability that we have may open our descriptors. Where there are id maps to write,
+ * an ordinary user's would be out of its own reach. */
+static bool hide(const struct pin_engine_build *engine, struct pin_error *err) {
+    bool writes_maps = engine->container < 0 && geteuid() != 0;
+    return writes_maps || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 || pin_fail_errno(err, "hide the helper");
+}
+
+bool pin_oom_score_set(const struct pin_plan *plan, pid_t pid, struct pin_error *err) {
+    char path[64], value[16];
+    if (!plan->has_oom_score_adj)
+        return true;
+    (void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
+    (void)snprintf(value, sizeof(value), "%d", plan->oom_score_adj);
+    return pin_write_value_at(AT_FDCWD, path, value, err);
+}
+
+/* The child inherits the score: once the helper is hidden, an ordinary user can't write its own. */
 static bool prepare(const struct pin_plan *plan, const struct pin_engine_build *engine,
                     struct pin_error *err) {
+    if (!pin_oom_score_set(plan, getpid(), err) || !hide(engine, err))
+        return false;
     if (engine->container >= 0 && engine->joins != 0 && setns(engine->container, (int)engine->joins) != 0)
         return pin_fail_errno(err, "join the namespaces of the container");
     if (!join_paths(plan, err))
@@ -136,6 +160,25 @@ bool pin_engine_join_mounts(const struct pin_plan *plan, struct pin_error *err) 
            pin_fail_errno(err, "join the mount namespace '%s'", path);
 }
 
+/* From within a cgroup namespace nobody moves out of what is not to be seen from there, and we come from
+ * outside ("nsdelegate", as systemd mounts version 2): then the helper has to be in the group already. That
+ * takes one more of its processes for a moment. */
+static bool joins_cgroups(const struct pin_plan *plan, const struct pin_engine_build *engine) {
+    return (engine->container >= 0 && (engine->joins & (uint64_t)CLONE_NEWCGROUP) != 0) ||
+           plan->engine.join[PIN_NS_CGROUP] != NULL;
+}
+
+/* As fork(2), into the group where there is one. */
+static pid_t clone_into(int cgroup, uint64_t flags) {
+    struct clone_args args = {.flags = flags,
+                              .exit_signal = (flags & (uint64_t)CLONE_PARENT) != 0 ? 0 : SIGCHLD};
+    if (cgroup >= 0) {
+        args.flags |= (uint64_t)CLONE_INTO_CGROUP;
+        args.cgroup = (unsigned)cgroup;
+    }
+    return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
 pid_t pin_engine_clone(const struct pin_plan *plan, const struct pin_engine_build *engine, uint64_t flags,
                        int cgroup, int *pidfd, struct pin_error *err) {
     struct told *told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -143,17 +186,14 @@ pid_t pin_engine_clone(const struct pin_plan *plan, const struct pin_engine_buil
         (void)pin_fail_errno(err, "map the helper's answer");
         return -1;
     }
-    pid_t helper = fork();
+    bool first = joins_cgroups(plan, engine);
+    pid_t helper = clone_into(first ? cgroup : -1, 0);
     if (helper == 0) {
         if (plan->engine.time_offsets != NULL)
             flags &= ~(uint64_t)CLONE_NEWTIME;
-        struct clone_args args = {.flags = flags | (uint64_t)CLONE_PARENT,
-                                  .cgroup = cgroup >= 0 ? (__u64)cgroup : 0};
-        if (cgroup >= 0)
-            args.flags |= (uint64_t)CLONE_INTO_CGROUP;
         if (!prepare(plan, engine, &told->err))
             _exit(1);
-        pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+        pid_t pid = clone_into(first ? -1 : cgroup, flags | (uint64_t)CLONE_PARENT);
         if (pid == 0)
             return 0;
         if (pid < 0)

@@ -15,15 +15,6 @@
 
 enum { WORDS_MOST = 256 };
 
-static const char *const stage_names[PIN_HOOK_STAGE_COUNT] = {
-    [PIN_HOOK_PRESTART] = "prestart",
-    [PIN_HOOK_CREATE_RUNTIME] = "createRuntime",
-    [PIN_HOOK_CREATE_CONTAINER] = "createContainer",
-    [PIN_HOOK_START_CONTAINER] = "startContainer",
-    [PIN_HOOK_POSTSTART] = "poststart",
-    [PIN_HOOK_POSTSTOP] = "poststop",
-};
-
 static bool copy_words(const char *const *from, size_t count, char *to[WORDS_MOST]) {
     if (count >= WORDS_MOST)
         return false;
@@ -42,8 +33,10 @@ _Noreturn static void execute(const struct pin_bundle_hook *hook, int input) {
         argv[0] = (char *)(uintptr_t)hook->path;
         argv[1] = NULL;
     }
+    (void)setpgid(0, 0);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)signal(SIGPIPE, SIG_DFL);
     if (dup2(input, STDIN_FILENO) != STDIN_FILENO || syscall(SYS_close_range, 3, ~0u, 0) != 0)
         _exit(126);
     (void)execve(hook->path, argv, envp);
@@ -55,8 +48,8 @@ static bool wait_for(pid_t pid, int pidfd, uint32_t timeout_s, int *status) {
     int ready;
     while ((ready = poll(&ended, 1, timeout_s > 0 ? (int)(timeout_s * 1000) : -1)) < 0 && errno == EINTR)
         ;
-    if (ready == 0)
-        (void)kill(pid, SIGKILL);
+    if (ready == 0) /* with all that it has started, or that would hold on to our stdio */
+        (void)kill(-pid, SIGKILL);
     while (waitpid(pid, status, 0) < 0 && errno == EINTR)
         ;
     return ready > 0;
@@ -73,6 +66,8 @@ static bool run_one(const struct pin_bundle_hook *hook, const char *state, struc
     if (pid == 0)
         execute(hook, theirs);
     PIN_CLOSE int pidfd = fd;
+    if (pid > 0)
+        (void)setpgid(pid, pid); /* whoever is first: it must be one before it can run out of time */
     if (pid < 0)
         return pin_fail_errno(err, "start the hook");
     pin_close_fd(&theirs);
@@ -94,7 +89,8 @@ bool pin_hooks_run(const struct pin_bundle *bundle, enum pin_hook_stage stage, c
     for (size_t i = 0; i < bundle->hook_count[stage]; i++) {
         const struct pin_bundle_hook *hook = &bundle->hooks[stage][i];
         if (!run_one(hook, state, err))
-            return pin_wrap(err, "error running %s hook #%zu '%s'", stage_names[stage], i, hook->path);
+            return pin_wrap(err, "error running %s hook #%zu '%s'", pin_hook_stage_name(stage), i,
+                            hook->path);
     }
     return true;
 }

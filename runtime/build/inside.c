@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -24,16 +22,19 @@
 #include "runtime/build/cgroup/cgroup.h"
 #include "runtime/build/channel.h"
 #include "runtime/build/credentials.h"
+#include "runtime/build/dispositions.h"
 #include "runtime/build/hooks.h"
 #include "runtime/build/landlock.h"
 #include "runtime/build/mounts.h"
+#include "runtime/build/network.h"
 #include "runtime/build/seccomp/load.h"
 #include "runtime/build/watch.h"
 
 struct state { /* what one step leaves for a later one */
     const struct pin_inside *inside;
     struct pin_mounts mounts;
-    bool equipped; /* PIN_SYNC_EQUIPPED was taken */
+    struct pin_network *network; /* made apart; NULL: with the others, or none */
+    bool equipped;               /* PIN_SYNC_EQUIPPED was taken */
     int null;
     int init;     /* the sealed copy of init */
     int report;   /* where a failure is told: the control socket, later the connection that started us */
@@ -52,10 +53,28 @@ static bool tie_to_parent(struct state *state, struct pin_error *err) {
     return true;
 }
 
+/* Before the wait for the maps, and for long beside the steps up to that of its name. */
+static bool start_network(struct state *state, struct pin_error *err) {
+    (void)err; /* what fails is told at the end of it */
+    if (state->network != NULL)
+        pin_network_start(state->network, state->inside->plan->raise_loopback);
+    return true;
+}
+
 static bool enter_identity(struct state *state, struct pin_error *err) {
     int none[PIN_CHANNEL_FDS_MAX], count;
     return pin_channel_wait(state->inside->control, PIN_SYNC_MAPPED, none, &count, err) &&
            pin_credentials_enter(state->inside->plan, err);
+}
+
+/* What is in a container that we join, or in a namespace of processes that others have made, may trace us and
+ * read our memory and descriptors as soon as it has no less than our credentials, which is before our filter
+ * is loaded. It may not while we aren't dumpable; the command is again, by its execution. CVE-2016-9962 */
+static bool hide_memory(struct state *state, struct pin_error *err) {
+    const struct pin_plan *plan = state->inside->plan;
+    bool watched = plan->engine.joins_container || plan->engine.join[PIN_NS_PID] != NULL;
+    return !watched || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ||
+           pin_fail_errno(err, "hide the memory from the container");
 }
 
 static bool set_names(struct state *state, struct pin_error *err) {
@@ -82,14 +101,10 @@ static bool assemble_root(struct state *state, struct pin_error *err) {
             pin_channel_send_upper(state->inside->control, state->mounts.upper, err));
 }
 
-static bool raise_loopback(struct state *state, struct pin_error *err) {
-    if (!state->inside->plan->raise_loopback)
-        return true;
-    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-    PIN_CLOSE int any = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (any < 0 || ioctl(any, SIOCSIFFLAGS, &request) != 0)
-        return pin_fail_errno(err, "raise the loopback interface");
-    return true;
+static bool enter_network(struct state *state, struct pin_error *err) {
+    if (state->network != NULL)
+        return pin_network_enter(state->network, err);
+    return !state->inside->plan->raise_loopback || pin_network_raise_loopback(err);
 }
 
 static bool prepare_egress(struct state *state, struct pin_error *err) {
@@ -102,6 +117,16 @@ static bool prepare_egress(struct state *state, struct pin_error *err) {
     bool sent = pin_channel_send_egress(state->inside->control, &sockets, err);
     pin_egress_close(&sockets);
     return sent;
+}
+
+/* By any socket of it a network namespace is known: ioctl SIOCGSKNS. */
+static bool open_door(struct state *state, struct pin_error *err) {
+    if (state->inside->plan->publish_count == 0)
+        return true;
+    PIN_CLOSE int door = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (door < 0)
+        return pin_fail_errno(err, "make a socket of the sandbox's network");
+    return pin_channel_send_door(state->inside->control, door, err);
 }
 
 static bool enter_root(struct state *state, struct pin_error *err) {
@@ -227,9 +252,10 @@ static bool close_unlisted(struct state *state, struct pin_error *err) {
 }
 
 static bool drop_credentials(struct state *state, struct pin_error *err) {
-    /* a change of credentials clears it: prctl(2) */
-    return pin_credentials_drop(state->inside->plan, err) &&
-           (state->inside->engine != NULL || tie_to_parent(state, err));
+    if (!pin_credentials_drop(state->inside->plan, err))
+        return false;
+    /* a change of credentials clears the one, and sets the other to fs.suid_dumpable: prctl(2) */
+    return state->inside->engine != NULL ? hide_memory(state, err) : tie_to_parent(state, err);
 }
 
 static bool forbid_new_privileges(struct state *state, struct pin_error *err) {
@@ -268,24 +294,28 @@ struct build_step {
 
 static const struct build_step steps[] = {
     {"lifeline",     tie_to_parent,          EACH               },
+    {"beside",       start_network,          SANDBOX            }, /* the network namespace is made by a thread, up to "network" */
     {"identity",     enter_identity,         EACH               }, /* the parent has written the maps; host id 0 is in none */
+    {"memory",       hide_memory,            CONTAINER | JOINING},
     {"names",        set_names,              SANDBOX | CONTAINER},
     {"group",        enter_container_cgroup, CONTAINER | JOINING},
     {"system",       set_system,             CONTAINER | JOINING}, /* settings of the namespaces, by the host's procfs */
     {"mounts",       assemble_root,          SANDBOX | CONTAINER},
-    {"network",      raise_loopback,         SANDBOX | CONTAINER},
+    {"network",      enter_network,          SANDBOX | CONTAINER}, /* from here on none of the host's network is in sight */
     {"egress",       prepare_egress,
      SANDBOX | CONTAINER                                        }, /* its sockets leave for the broker; nothing of them stays here */
+    {"publish",      open_door,              SANDBOX            }, /* what the process that lets the host in joins the network by */
     {"hooks",        run_hooks,              CONTAINER          }, /* the last look at the host */
     {"pivot",        enter_root,             SANDBOX | CONTAINER}, /* from here on no host path can be named */
     {"cgroup",       enter_cgroup,           EACH               }, /* of version 1; a v2 group was entered at birth */
     {"session",      leave_session,          EACH               },
     {"terminal",     open_terminal,          CONTAINER | JOINING},
     {"scheduling",   set_scheduling,         CONTAINER | JOINING},
-    {"limits",       set_rlimits,            EACH               },
+    {"limits",       set_rlimits,            SANDBOX            },
     {"descriptors",  close_unlisted,         EACH               }, /* only what the plan lists stays open across exec */
     {"program",      find_program,           CONTAINER | JOINING},
     {"start",        await_start,            CONTAINER | JOINING}, /* between create and start it stays here */
+    {"limits",       set_rlimits,            CONTAINER | JOINING}, /* a few descriptors would not do for the steps above */
     {"credentials",  drop_credentials,       EACH               }, /* groups, gid, uid; bounding, ambient, permitted sets */
     {"no_new_privs", forbid_new_privileges,  EACH               }, /* Landlock and seccomp below need it */
     {"landlock",     restrict_paths,         SANDBOX | CONTAINER},
@@ -321,6 +351,7 @@ _Noreturn static void execute_init(const struct state *state) {
     static char name[] = "pinfold-init";
     struct pin_error err = {0};
     char *argv[] = {name, NULL}, *environment[] = {NULL};
+    pin_dispositions_reset(*state->inside->ignored);
     /* execveat(2) is in no baseline but the widest: a root without /proc needs a filter that allows it */
     (void)execve(init_path, argv, environment);
     if (errno == ENOENT)
@@ -331,9 +362,18 @@ _Noreturn static void execute_init(const struct state *state) {
 
 _Noreturn void pin_inside_run(const struct pin_inside *inside) {
     static char program[PATH_MAX];
+    static struct pin_network network;
     struct state state = {
         .inside = inside,
-        .mounts = {.root = -1, .null = -1, .changes = -1, .upper = -1},
+        .mounts = {.root = -1,
+                   .null = -1,
+                   .changes = -1,
+                   .upper = -1,
+                   .proc = -1,
+                   .sys = -1,
+                   .empty = -1,
+                   .folder = {.fd = -1}},
+        .network = inside->network_apart ? &network : NULL,
         .init = -1,
         .null = -1,
         .report = inside->control,

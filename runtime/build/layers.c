@@ -43,21 +43,37 @@ static char layer_name(size_t index) {
 _Static_assert(62 + 0x100 - 0x80 >= PIN_PLAN_LAYERS_MAX && PIN_PLAN_LAYERS_MAX <= 128,
                "a byte names a layer");
 
-static int make_scratch(const struct pin_plan *plan, int over, struct pin_error *err) {
-    char size[32] = "0", inodes[32] = "0";    /* no limit */
-    if (plan->upper_bytes != PIN_UNLIMITED) { /* a size of 0 would be none to tmpfs */
-        (void)snprintf(size, sizeof(size), "%" PRIu64, plan->upper_bytes > 0 ? plan->upper_bytes : 1);
-        (void)snprintf(inodes, sizeof(inodes), "%" PRIu64, pin_inodes_of(plan->upper_bytes));
+#define MOUNT_POINTS_BYTES (4 * PIN_MIB) /* of layers, and of the disk */
+
+/* Names of ours, relative to a directory that nobody else can reach. */
+static const char *upper_name(const struct pin_plan *plan) {
+    return plan->upper_on_disk ? "disk/upper" : "upper";
+}
+
+static bool make_upper(const struct pin_plan *plan, int disk, int scratch, struct pin_error *err) {
+    if (plan->upper_on_disk) {
+        PIN_CLOSE int at = -1;
+        if (mkdirat(scratch, "disk", 0700) != 0 ||
+            (at = openat(scratch, "disk", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+            return pin_fail_errno(err, "make the place of a root on disk");
+        return pin_mounts_attach(disk, at, err);
+    }
+    /* the root's own mode and owner are those of the upper, whatever the image says */
+    return (mkdirat(scratch, "upper", 0755) == 0 && mkdirat(scratch, "work", 0700) == 0) ||
+           pin_fail_errno(err, "make the directories of the root's changes");
+}
+
+static int make_scratch(const struct pin_plan *plan, int disk, int over, struct pin_error *err) {
+    char size[32] = "0", inodes[32] = "0"; /* no limit */
+    uint64_t bytes = plan->upper_on_disk ? MOUNT_POINTS_BYTES : plan->upper_bytes;
+    if (bytes != PIN_UNLIMITED) { /* a size of 0 would be none to tmpfs */
+        (void)snprintf(size, sizeof(size), "%" PRIu64, bytes > 0 ? bytes : 1);
+        (void)snprintf(inodes, sizeof(inodes), "%" PRIu64, pin_inodes_of(bytes));
     }
     const char *options[] = {"size", size, "nr_inodes", inodes, "mode", "0700"};
     PIN_CLOSE int fs = pin_mounts_new("tmpfs", options, 3, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
-    if (fs < 0 || !pin_mounts_attach(fs, over, err))
+    if (fs < 0 || !pin_mounts_attach(fs, over, err) || !make_upper(plan, disk, fs, err))
         return -1;
-    /* the root's own mode and owner are those of the upper, whatever the image says */
-    if (mkdirat(fs, "upper", 0755) != 0 || mkdirat(fs, "work", 0700) != 0) {
-        (void)pin_fail_errno(err, "make the directories of the root's changes");
-        return -1;
-    }
     return pin_steal_fd(&fs);
 }
 
@@ -86,24 +102,30 @@ static void list_layers(size_t count, char list[2 * PIN_PLAN_LAYERS_MAX]) {
 static int make_overlay(const struct pin_plan *plan, struct pin_error *err) {
     char list[2 * PIN_PLAN_LAYERS_MAX] = "";
     list_layers(plan->layer_count, list);
-    /* names of ours, relative to a directory that nobody else can reach */
-    const char *options[] = {"lowerdir", list, "upperdir", "upper", "workdir", "work", "userxattr", NULL};
-    int overlay = pin_mounts_new("overlay", options, 4, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
+    /* what is on a disk of its own goes with the sandbox: nothing has to reach it in time ("volatile") */
+    const char *options[] = {"lowerdir",  list,
+                             "upperdir",  upper_name(plan),
+                             "workdir",   plan->upper_on_disk ? "disk/work" : "work",
+                             "userxattr", NULL,
+                             "volatile",  NULL};
+    int overlay = pin_mounts_new("overlay", options, plan->upper_on_disk ? 5 : 4,
+                                 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
     if (overlay < 0)
         (void)pin_hint(err, "a root from layers needs overlayfs in user namespaces (Linux 5.11), on idmapped "
                             "mounts (Linux 5.19)");
     return overlay;
 }
 
-int pin_layers_mount(const struct pin_plan *plan, struct pin_host_source *layers, int over, int *upper,
+int pin_layers_mount(const struct pin_plan *plan, struct pin_host_sources *sources, int over, int *upper,
                      struct pin_error *err) {
-    PIN_CLOSE int scratch = make_scratch(plan, over, err);
+    PIN_CLOSE int scratch = make_scratch(plan, sources->disk, over, err);
     if (scratch < 0)
         return -1;
     for (size_t i = 0; i < plan->layer_count; i++)
-        if (!attach_layer(&plan->layers[i], &layers[i], scratch, layer_name(i), err))
+        if (!attach_layer(&plan->layers[i], &sources->layers[i], scratch, layer_name(i), err))
             return -1;
-    PIN_CLOSE int changes = openat(scratch, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    PIN_CLOSE int changes =
+        openat(scratch, upper_name(plan), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (changes < 0 || fchdir(scratch) != 0) {
         (void)pin_fail_errno(err, "enter the directory of the root's changes");
         return -1;

@@ -8,7 +8,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <linux/magic.h>
@@ -18,6 +17,7 @@
 #include "base/io.h"
 #include "runtime/build/engine.h"
 #include "runtime/build/layers.h"
+#include "runtime/build/masks.h"
 #include "runtime/build/overlay.h"
 
 int pin_mounts_new(const char *type, const char *const *options, size_t option_count, uint64_t attributes,
@@ -90,43 +90,92 @@ static int open_parent(int root, const char *path, const char **name, struct pin
     return -1;
 }
 
+static void forget_folder(struct pin_mounts *mounts) {
+    pin_close_fd(&mounts->folder.fd);
+}
+
+/* The folder of `path`: the root, or one that `mounts` keeps. Plain: without a symbolic link on the way, and
+ * -1 without an error where there is no such folder; otherwise what is missing is made. */
+static int parent_of(struct pin_mounts *mounts, const char *path, bool plain, const char **name,
+                     struct pin_error *err) {
+    struct pin_folder *folder = &mounts->folder;
+    const char *slash = strrchr(path, '/');
+    char text[PATH_MAX];
+    *name = slash != NULL ? slash + 1 : path;
+    if (slash == NULL)
+        return mounts->root;
+    size_t length = (size_t)(slash - path);
+    if (folder->fd >= 0 && (folder->plain || !plain) && folder->length == length &&
+        memcmp(folder->path, path, length) == 0)
+        return folder->fd;
+    forget_folder(mounts);
+    *folder = (struct pin_folder){-1, path, length, plain};
+    if (!plain)
+        return folder->fd = open_parent(mounts->root, path, name, err);
+    struct pin_error missing = {0};
+    if (length < sizeof(text)) {
+        memcpy(text, path, length);
+        text[length] = '\0';
+        folder->fd = pin_open_beneath(mounts->root, text, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, &missing);
+    }
+    return folder->fd;
+}
+
 static int open_target(int root, const struct pin_op *op, struct pin_error *err) {
     return op->no_symlinks ? pin_open_beneath(root, op->target, O_PATH | O_NOFOLLOW, 0, err)
                            : pin_open_in_root(root, op->target, O_PATH, 0, err);
 }
 
-static bool make_target(int parent, const char *name, bool directory) {
-    if (directory)
-        return mkdirat(parent, name, 0755) == 0;
-    PIN_CLOSE int file = openat(parent, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
-    return file >= 0;
+/* The new file, or directory, itself. */
+static int make_target(int parent, const char *name, bool directory) {
+    if (!directory)
+        return openat(parent, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
+    return mkdirat(parent, name, 0755) == 0
+               ? openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+               : -1;
+}
+
+/* A mount point that is made at once, in a folder to which no link leads: what is mounted on it doesn't cover
+ * the folder, which is kept for the next one. -1: it is there already, or can't be made so. */
+static int make_at_once(struct pin_mounts *mounts, const struct pin_op *op, bool directory) {
+    struct pin_error none = {0};
+    const char *name;
+    if (!op->make_target || !op->no_symlinks)
+        return -1;
+    int parent = parent_of(mounts, op->target, true, &name, &none);
+    return parent >= 0 ? make_target(parent, name, directory) : -1;
 }
 
 /* The mount point, made if the plan lets it be missing. */
-static int reach_target(int root, const struct pin_op *op, bool directory, struct pin_error *err) {
+static int reach_target(struct pin_mounts *mounts, const struct pin_op *op, bool directory,
+                        struct pin_error *err) {
     struct pin_error missing = {0};
-    int target = open_target(root, op, &missing);
+    int target = make_at_once(mounts, op, directory);
     if (target >= 0)
         return target;
-    if (missing.os_errno != ENOENT || !op->make_target) {
-        *err = missing;
-        return -1;
+    target = open_target(mounts->root, op, &missing);
+    if (target >= 0 || missing.os_errno != ENOENT || !op->make_target) {
+        forget_folder(mounts); /* it may be about to be covered */
+        if (target < 0)
+            *err = missing;
+        return target;
     }
     const char *name;
-    PIN_CLOSE int parent = open_parent(root, op->target, &name, err);
-    if (parent < 0)
-        return -1;
-    if (!make_target(parent, name, directory)) {
+    int parent = parent_of(mounts, op->target, false, &name, err), made = -1;
+    if (parent >= 0 && (made = make_target(parent, name, directory)) < 0)
         (void)pin_fail_errno(err, "make the mount point '/%s'", op->target);
+    forget_folder(mounts);
+    if (made < 0)
         return -1;
-    }
-    return open_target(root, op, err);
+    (void)close(made); /* it may have been reached by a link */
+    return open_target(mounts->root, op, err);
 }
 
 /* In the tree of an image: a link on the way leads to where it does inside, and what is there stays. */
-static bool make_missing(const struct pin_op *op, int root, struct pin_error *err) {
+static bool make_missing(const struct pin_op *op, struct pin_mounts *mounts, struct pin_error *err) {
     const char *name;
-    PIN_CLOSE int parent = open_parent(root, op->target, &name, err), file = -1;
+    int parent = parent_of(mounts, op->target, false, &name, err);
+    PIN_CLOSE int file = -1;
     if (parent < 0)
         return false;
     if (op->kind == PIN_OP_DIRECTORY)
@@ -138,15 +187,15 @@ static bool make_missing(const struct pin_op *op, int root, struct pin_error *er
     return pin_write_all(file, op->content, op->size, err);
 }
 
-static bool make_directory(const struct pin_op *op, int root, struct pin_error *err) {
-    if (mkdirat(root, op->target, op->mode) != 0 && errno != EEXIST)
+static bool make_directory(const struct pin_op *op, struct pin_mounts *mounts, struct pin_error *err) {
+    if (mkdirat(mounts->root, op->target, op->mode) != 0 && errno != EEXIST)
         return pin_fail_errno(err, "make the directory '/%s'", op->target);
     return true;
 }
 
-static bool make_file(const struct pin_op *op, int root, struct pin_error *err) {
+static bool make_file(const struct pin_op *op, struct pin_mounts *mounts, struct pin_error *err) {
     PIN_CLOSE int fd =
-        openat(root, op->target, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, op->mode);
+        openat(mounts->root, op->target, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, op->mode);
     if (fd < 0)
         return pin_fail_errno(err, "make the file '/%s'", op->target);
     return pin_write_all(fd, op->content, op->size, err) || pin_wrap(err, "'/%s'", op->target);
@@ -169,9 +218,9 @@ static bool make_secret(const struct pin_plan *plan, const struct pin_op *op, in
 
 /* Where the root itself says that the parent is: a /dev of an image's may be a link to a place of the host's.
  */
-static bool make_link(const struct pin_op *op, int root, struct pin_error *err) {
+static bool make_link(const struct pin_op *op, struct pin_mounts *mounts, struct pin_error *err) {
     const char *name;
-    PIN_CLOSE int parent = open_parent(root, op->target, &name, err);
+    int parent = parent_of(mounts, op->target, false, &name, err);
     if (parent < 0)
         return false;
     if (symlinkat(op->content, parent, name) != 0 && errno != EEXIST)
@@ -201,11 +250,11 @@ static bool attach_anew(int tree, int target, struct pin_error *err) {
     return pin_mounts_attach(again, target, err);
 }
 
-static bool bind_source(const struct pin_op *op, struct pin_host_source *source, int root,
+static bool bind_source(const struct pin_op *op, struct pin_host_source *source, struct pin_mounts *mounts,
                         struct pin_error *err) {
     if (source->missing)
         return true;
-    PIN_CLOSE int target = reach_target(root, op, source->directory, err);
+    PIN_CLOSE int target = reach_target(mounts, op, source->directory, err);
     if (target < 0)
         return false;
     PIN_CLOSE int tree = pin_source_tree(op, source, err);
@@ -213,6 +262,7 @@ static bool bind_source(const struct pin_op *op, struct pin_host_source *source,
         return false;
     if (!pin_mounts_attach(tree, target, err))
         return false;
+    pin_masks_forget_mount(mounts, op->target);
     return !op->in_turn || op->late || attach_anew(tree, target, err);
 }
 
@@ -240,7 +290,7 @@ static bool set_propagation(const struct pin_op *op, int tree, struct pin_error 
            pin_fail_errno(err, "set the propagation of a mount");
 }
 
-static bool mount_filesystem(const struct pin_plan *plan, const struct pin_op *op, int root,
+static bool mount_filesystem(const struct pin_plan *plan, const struct pin_op *op, struct pin_mounts *mounts,
                              struct pin_error *err) {
     PIN_CLOSE int fs = pin_mounts_new(op->type, op->options, op->option_count, op->attributes, err);
     if (fs < 0 && strcmp(op->type, "proc") == 0)
@@ -250,20 +300,23 @@ static bool mount_filesystem(const struct pin_plan *plan, const struct pin_op *o
     if (plan->forbid_user_namespaces && strcmp(op->type, "proc") == 0 && strcmp(op->target, "proc") == 0 &&
         !forbid_user_namespaces(fs, err))
         return false;
-    PIN_CLOSE int target = reach_target(root, op, true, err);
-    return target >= 0 && (!op->copy_up || copy_up(target, fs, err)) && pin_mounts_attach(fs, target, err) &&
-           set_propagation(op, fs, err);
+    PIN_CLOSE int target = reach_target(mounts, op, true, err);
+    if (target < 0 || (op->copy_up && !copy_up(target, fs, err)) || !pin_mounts_attach(fs, target, err))
+        return false;
+    if (plan->root == PIN_ROOT_FROM_TMPFS && strcmp(op->target, "proc") == 0)
+        pin_masks_keep_empty(mounts, target);
+    return set_propagation(op, fs, err) && pin_masks_keep_mount(mounts, op->target, fs, err);
 }
 
-static bool make_device(const struct pin_op *op, int root, struct pin_error *err) {
+static bool make_device(const struct pin_op *op, struct pin_mounts *mounts, struct pin_error *err) {
     const char *name;
-    PIN_CLOSE int parent = open_parent(root, op->target, &name, err);
+    int parent = parent_of(mounts, op->target, false, &name, err);
     PIN_CLOSE int tree = -1;
     if (parent < 0 || !pin_engine_make_device(op, parent, name, &tree, err))
         return false;
     if (tree < 0)
         return true;
-    PIN_CLOSE int target = reach_target(root, op, false, err);
+    PIN_CLOSE int target = reach_target(mounts, op, false, err);
     return target >= 0 && pin_mounts_attach(tree, target, err);
 }
 
@@ -287,11 +340,11 @@ static bool show_group(const struct pin_op *op, struct pin_engine_groups *groups
     return pin_mounts_attach(groups->trees[index], target, err);
 }
 
-static bool show_groups(const struct pin_op *op, struct pin_engine_groups *groups, int root,
-                        struct pin_error *err) {
+static bool show_groups(const struct pin_op *op, struct pin_mounts *mounts, struct pin_error *err) {
+    struct pin_engine_groups *groups = mounts->groups;
     static const char *const options[] = {"source", "cgroup", "mode", "0755"};
     struct mount_attr attributes = {.attr_set = op->attributes & ~(uint64_t)MOUNT_ATTR__ATIME};
-    PIN_CLOSE int target = reach_target(root, op, true, err);
+    PIN_CLOSE int target = reach_target(mounts, op, true, err);
     if (target < 0 || groups->tree_count == 0)
         return target >= 0;
     if (groups->v2_alone) {
@@ -309,69 +362,6 @@ static bool show_groups(const struct pin_op *op, struct pin_engine_groups *group
            pin_fail_errno(err, "protect the list of cgroups");
 }
 
-/* What masks a file is opened by us and checked: a root file system may bring a /dev/null of its own. */
-static bool open_null(struct pin_mounts *mounts, struct pin_error *err) {
-    struct stat st;
-    mounts->null = open("/dev/null", O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (mounts->null < 0 || fstat(mounts->null, &st) != 0)
-        return pin_fail_errno(err, "open '/dev/null'");
-    if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3))
-        return pin_fail(err, PIN_ERROR_REFUSED, "the host's /dev/null is not the null device");
-    return true;
-}
-
-/* Each directory gets an empty tmpfs of its own: before Linux 6.15 a detached mount can't be copied. */
-static int make_mask(const struct pin_mounts *mounts, mode_t mode, struct pin_error *err) {
-    static const char *const options[] = {"size", "4k", "mode", "0555", "nr_inodes", "1"};
-    if (S_ISDIR(mode))
-        return pin_mounts_new("tmpfs", options, 3,
-                              MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
-                              err);
-    int tree = open_tree(mounts->null, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (tree < 0)
-        (void)pin_fail_errno(err, "copy the mount of '/dev/null'");
-    return tree;
-}
-
-/* True with *target -1: there is nothing here to hide. */
-static bool find_hidden(const struct pin_op *op, int root, int *target, struct pin_error *err) {
-    struct pin_error missing = {0};
-    *target = pin_open_beneath(root, op->target, O_PATH | O_NOFOLLOW, 0, &missing);
-    if (*target >= 0 || missing.os_errno == ENOENT || missing.os_errno == ENOTDIR)
-        return true;
-    *err = missing;
-    return pin_wrap(err, "hide '/%s'", op->target);
-}
-
-static bool mask_path(const struct pin_op *op, const struct pin_mounts *mounts, struct pin_error *err) {
-    PIN_CLOSE int target = -1;
-    struct stat st;
-    if (!find_hidden(op, mounts->root, &target, err))
-        return false;
-    if (target < 0)
-        return true;
-    if (fstat(target, &st) != 0)
-        return pin_fail_errno(err, "look at '/%s'", op->target);
-    PIN_CLOSE int tree = make_mask(mounts, st.st_mode, err);
-    return tree >= 0 && pin_mounts_attach(tree, target, err);
-}
-
-static bool make_read_only(const struct pin_op *op, const struct pin_mounts *mounts, struct pin_error *err) {
-    PIN_CLOSE int target = -1;
-    if (!find_hidden(op, mounts->root, &target, err))
-        return false;
-    if (target < 0)
-        return true;
-    PIN_CLOSE int tree =
-        open_tree(target, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-                                                MOUNT_ATTR_NOEXEC};
-    if (tree < 0 ||
-        mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes, sizeof(attributes)) != 0)
-        return pin_fail_errno(err, "make '/%s' read-only", op->target);
-    return pin_mounts_attach(tree, target, err);
-}
-
 static bool seal_mount(const struct pin_op *op, int root, struct pin_error *err) {
     PIN_CLOSE int target = open_target(root, op, err);
     struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
@@ -386,21 +376,21 @@ static bool apply_op(const struct pin_plan *plan, size_t index, struct pin_host_
                      struct pin_mounts *mounts, struct pin_error *err) {
     const struct pin_op *op = &plan->ops[index];
     switch (op->kind) {
-    case PIN_OP_DIRECTORY: return (op->make_target ? make_missing : make_directory)(op, mounts->root, err);
+    case PIN_OP_DIRECTORY: return (op->make_target ? make_missing : make_directory)(op, mounts, err);
     case PIN_OP_FILE:
         if (op->secret != NULL)
             return make_secret(plan, op, mounts->root, err);
-        return (op->make_target ? make_missing : make_file)(op, mounts->root, err);
-    case PIN_OP_SYMLINK: return make_link(op, mounts->root, err);
-    case PIN_OP_BIND: return bind_source(op, &sources->ops[index], mounts->root, err);
-    case PIN_OP_FILESYSTEM: return mount_filesystem(plan, op, mounts->root, err);
-    case PIN_OP_MASK: return mask_path(op, mounts, err);
-    case PIN_OP_READ_ONLY: return make_read_only(op, mounts, err);
+        return (op->make_target ? make_missing : make_file)(op, mounts, err);
+    case PIN_OP_SYMLINK: return make_link(op, mounts, err);
+    case PIN_OP_BIND: return bind_source(op, &sources->ops[index], mounts, err);
+    case PIN_OP_FILESYSTEM: return mount_filesystem(plan, op, mounts, err);
+    case PIN_OP_MASK: forget_folder(mounts); return pin_masks_hide(op, mounts, err);
+    case PIN_OP_READ_ONLY: forget_folder(mounts); return pin_masks_make_read_only(op, mounts, err);
     case PIN_OP_SEAL: return seal_mount(op, mounts->root, err);
-    case PIN_OP_DEVICE: return make_device(op, mounts->root, err);
-    case PIN_OP_CGROUPS: return show_groups(op, mounts->groups, mounts->root, err);
+    case PIN_OP_DEVICE: return make_device(op, mounts, err);
+    case PIN_OP_CGROUPS: return show_groups(op, mounts, err);
     case PIN_OP_OVERLAY: {
-        PIN_CLOSE int target = reach_target(mounts->root, op, true, err);
+        PIN_CLOSE int target = reach_target(mounts, op, true, err);
         return target >= 0 && pin_overlay_mount(op, &sources->ops[index], plan->bundle->process.uid,
                                                 plan->bundle->process.gid, target, &mounts->changes, err);
     }
@@ -419,7 +409,7 @@ static bool make_root(const struct pin_plan *plan, struct pin_host_sources *sour
     if (plan->root == PIN_ROOT_FROM_BIND) {
         mounts->root = pin_source_tree(&plan->root_bind, &sources->root, err);
     } else if (plan->root == PIN_ROOT_FROM_LAYERS) {
-        mounts->root = pin_layers_mount(plan, sources->layers, over, &mounts->upper, err);
+        mounts->root = pin_layers_mount(plan, sources, over, &mounts->upper, err);
     } else {
         char size[32];
         (void)snprintf(size, sizeof(size), "%" PRIu64, plan->root_tmpfs_bytes);
@@ -433,11 +423,12 @@ static bool make_root(const struct pin_plan *plan, struct pin_host_sources *sour
 
 bool pin_mounts_make(const struct pin_plan *plan, struct pin_host_sources *sources, struct pin_mounts *mounts,
                      struct pin_error *err) {
-    if (!open_null(mounts, err) || !make_root(plan, sources, mounts, err))
+    if (!pin_masks_open(mounts, err) || !make_root(plan, sources, mounts, err))
         return false;
     for (size_t i = 0; i < plan->op_count; i++)
         if (!apply_op(plan, i, sources, mounts, err))
             return plan->ops[i].target[0] != '\0' ? pin_wrap(err, "'/%s'", plan->ops[i].target) : false;
+    forget_folder(mounts);
     return true;
 }
 

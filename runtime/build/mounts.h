@@ -9,12 +9,23 @@
 #include "runtime/build/sources.h"
 #include "runtime/plan/plan.h"
 
+struct pin_folder {   /* where the last operation took place: the next one is often in the same folder */
+    int fd;           /* -1: none */
+    const char *path; /* of the plan's; not ended */
+    size_t length;
+    bool plain; /* reached without a symbolic link */
+};
+
 struct pin_mounts {
     int root;    /* the new root's mount, attached over the old one */
     int null;    /* the host's /dev/null, proven: what masks files */
     int changes; /* the upper directory of a copy-on-write workspace; -1: none */
     int upper;   /* the upper directory of a root from layers that can be written; or -1 */
+    int proc;    /* what was mounted on /proc last, where it is a file system of ours; -1: none */
+    int sys;     /* the same of /sys */
+    int empty;   /* a folder without anything, whose copies mask folders; -1: none is known yet */
     struct pin_engine_groups *groups; /* of an engine's container: borrowed; NULL: none */
+    struct pin_folder folder;
 };
 
 bool pin_mounts_make(const struct pin_plan *plan, struct pin_host_sources *sources, struct pin_mounts *mounts,

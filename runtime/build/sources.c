@@ -13,6 +13,7 @@
 #include <linux/openat2.h>
 
 #include "base/cleanup.h"
+#include "runtime/build/disk.h"
 #include "runtime/build/idmap.h"
 #include "runtime/build/layers.h"
 
@@ -40,8 +41,10 @@ bool pin_source_open(const struct pin_op *op, struct pin_host_source *source, st
         return pin_hint(err, "name the place itself in the bundle, and in the policy");
     }
     if (fd < 0 || fstat(fd, &st) != 0) {
+        bool absent = fd < 0 && errno == ENOENT;
         (void)pin_fail_errno(err, "open '%s', which the sandbox is to show", op->source);
-        return pin_point(err, "%s", op->source);
+        (void)pin_point(err, "%s", op->source);
+        return absent ? pin_hint(err, "make it, or name what is there") : false;
     }
     if (S_ISLNK(st.st_mode)) {
         (void)pin_fail(err, PIN_ERROR_REFUSED, "'%s' is a symbolic link", op->source);
@@ -102,6 +105,8 @@ static bool set_engine_attributes(const struct pin_op *op, int tree) {
         return true;
     if ((op->attributes | op->cleared) & times)
         own.attr_clr |= MOUNT_ATTR__ATIME;
+    if ((op->below | op->below_cleared) & times)
+        below.attr_clr |= MOUNT_ATTR__ATIME;
     if (op->propagation != 0)
         spread.propagation = op->propagation & ~(unsigned)MS_REC;
     return ((below.attr_set | below.attr_clr) == 0 ||
@@ -161,8 +166,10 @@ static bool open_source(const struct pin_plan *plan, const struct pin_op *op, ui
         (void)pin_point(err, "%s", op->source);
         return pin_hint(err, "choose a directory below it");
     }
-    if (op->kind == PIN_OP_OVERLAY && !source->directory)
-        return pin_fail(err, PIN_ERROR_INVALID, "'%s' is not a directory", op->source);
+    if ((op->kind == PIN_OP_OVERLAY || op->directory) && !source->directory) {
+        (void)pin_fail(err, PIN_ERROR_INVALID, "'%s' is not a directory", op->source);
+        return pin_point(err, "%s", op->source);
+    }
     if (!plan->privileged || op->late)
         return true;
     PIN_CLOSE int idmap = -1;
@@ -172,20 +179,32 @@ static bool open_source(const struct pin_plan *plan, const struct pin_op *op, ui
     return source->tree >= 0;
 }
 
+static bool open_root(const struct pin_plan *plan, uint32_t range, struct pin_host_source *root,
+                      struct pin_error *err) {
+    if (!open_source(plan, &plan->root_bind, range, -1, root, err))
+        return false;
+    if (S_ISDIR(root->mode))
+        return true;
+    (void)pin_fail(err, PIN_ERROR_INVALID, "the root '%s' is not a directory", plan->root_bind.source);
+    return pin_point(err, "/root/path");
+}
+
 bool pin_sources_open(const struct pin_plan *plan, uint32_t range, int state_dir,
                       struct pin_host_sources *sources, struct pin_error *err) {
     sources->root = (struct pin_host_source){.path = -1, .tree = -1};
+    sources->disk = -1;
     sources->ops = calloc(plan->op_count + plan->layer_count + 1, sizeof(*sources->ops));
     if (sources->ops == NULL)
         return pin_fail_errno(err, "open the sources");
     sources->layers = sources->ops + plan->op_count;
     for (size_t i = 0; i < plan->op_count + plan->layer_count; i++)
         sources->ops[i] = (struct pin_host_source){.path = -1, .tree = -1};
-    bool ok = plan->root != PIN_ROOT_FROM_BIND ||
-              open_source(plan, &plan->root_bind, range, -1, &sources->root, err);
+    bool ok = plan->root != PIN_ROOT_FROM_BIND || open_root(plan, range, &sources->root, err);
     ok = ok && (plan->layer_count == 0 || pin_layers_open(plan, range, sources->layers, err));
     for (size_t i = 0; ok && i < plan->op_count; i++)
         ok = open_source(plan, &plan->ops[i], range, state_dir, &sources->ops[i], err);
+    if (ok && plan->upper_on_disk)
+        ok = (sources->disk = pin_disk_make(plan->upper_bytes, range, err)) >= 0;
     if (!ok)
         pin_sources_close(plan, sources);
     return ok;
@@ -198,6 +217,7 @@ void pin_sources_close(const struct pin_plan *plan, struct pin_host_sources *sou
     }
     pin_close_fd(&sources->root.path);
     pin_close_fd(&sources->root.tree);
+    pin_close_fd(&sources->disk);
     free(sources->ops);
     sources->ops = NULL;
 }

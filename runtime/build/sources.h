@@ -29,6 +29,7 @@ struct pin_host_sources {
     struct pin_host_source root;    /* of plan->root_bind */
     struct pin_host_source *layers; /* plan->layer_count of them, behind `ops` */
     struct pin_host_source *ops;    /* plan->op_count of them */
+    int disk;                       /* disk.h: a detached mount; -1: the plan has none on disk */
 };
 
 /* Opens all sources of the plan; `range` is the first host id of the sandbox's range (privileged only);

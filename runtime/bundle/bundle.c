@@ -15,6 +15,20 @@ const char *pin_namespace_name(enum pin_namespace ns) {
     return namespace_names[ns];
 }
 
+static const char *const stage_names[] = {
+    [PIN_HOOK_PRESTART] = "prestart",
+    [PIN_HOOK_CREATE_RUNTIME] = "createRuntime",
+    [PIN_HOOK_CREATE_CONTAINER] = "createContainer",
+    [PIN_HOOK_START_CONTAINER] = "startContainer",
+    [PIN_HOOK_POSTSTART] = "poststart",
+    [PIN_HOOK_POSTSTOP] = "poststop",
+};
+_Static_assert(PIN_COUNT(stage_names) == PIN_HOOK_STAGE_COUNT, "every stage has a name");
+
+const char *pin_hook_stage_name(enum pin_hook_stage stage) {
+    return stage_names[stage];
+}
+
 struct pin_bundle *pin_bundle_new(void) {
     struct pin_bundle *bundle = calloc(1, sizeof(*bundle));
     if (bundle == NULL)

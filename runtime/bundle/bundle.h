@@ -69,6 +69,7 @@ enum pin_hook_stage {
     PIN_HOOK_POSTSTOP,
     PIN_HOOK_STAGE_COUNT
 };
+const char *pin_hook_stage_name(enum pin_hook_stage stage); /* "createRuntime" */
 
 struct pin_bundle_device { /* linux.devices */
     char type;             /* 'c', 'b', 'p', 'u' */
@@ -97,9 +98,10 @@ struct pin_bundle_throttle {
 struct pin_bundle_resources {
     bool has_memory, has_swap, has_reservation, has_swappiness, has_pids, has_cpu_shares, has_cpu_quota,
         has_cpu_period, has_cpu_burst, has_cpu_idle, has_rt_runtime, has_rt_period, has_blkio_weight,
-        has_check_before_update;
+        has_check_before_update, has_kernel_tcp;
     bool disable_oom_killer, use_hierarchy, check_before_update;
-    int64_t memory, swap, reservation; /* bytes; -1: unlimited; swap is memory + swap, as OCI has it */
+    int64_t memory, swap, reservation,
+        kernel_tcp; /* bytes; -1: unlimited; swap is memory + swap, as OCI has it */
     uint64_t swappiness;
     int64_t pids; /* <= 0: unlimited */
     uint64_t cpu_shares, cpu_period, rt_period, cpu_burst;
@@ -165,13 +167,17 @@ struct pin_bundle_ext {
     struct pin_egress_limits egress_limits; /* of the whole sandbox */
     enum pin_unknown_names unknown_names;
     const char *proxy_url, *proxy_secret; /* NULL: none */
+    const char **publish;                 /* policy/publish.h: ports inside that the host can reach */
+    size_t publish_count;
     const char **secrets;
     size_t secret_count;
+    bool secret_folder; /* also for files that are handed in later; not in the document */
     struct pin_pair *labels;
     size_t label_count;
     struct {
         bool enabled; /* the root is written to in an overlay; `root.read_only` is false then */
         uint64_t size_bytes;
+        enum pin_root_storage storage;
     } root_overlay;
     const char **layers; /* of a root that is a stack: absolute directories, the lowest first */
     size_t layer_count;
@@ -188,6 +194,8 @@ struct pin_bundle_ext {
 struct pin_bundle {
     struct pin_arena arena;
     const char *directory; /* absolute, of config.json; NULL for a bundle that was never on disk */
+    const char *text;      /* the bytes that were read there: what is kept is what was judged; or NULL */
+    size_t text_size;
     const char *oci_version;
     struct {
         bool terminal;
@@ -201,6 +209,8 @@ struct pin_bundle {
         size_t group_count;
         uint64_t capabilities[PIN_CAP_SET_COUNT];
         bool has_capabilities;
+        const char **unknown_capabilities; /* words that name none: of a kernel to come, or misspelt */
+        size_t unknown_capability_count;
         struct pin_bundle_rlimit *rlimits;
         size_t rlimit_count;
         bool no_new_privileges;

@@ -90,6 +90,7 @@ static void override_workspace(struct pin_bundle *bundle, const struct pin_reque
     bundle->ext.workspace.on_exit = request->workspace.on_exit;
     if (effective->filesystem.workspace == PIN_ACCESS_COW)
         bundle->ext.workspace.size_bytes = effective->filesystem.workspace_size_bytes;
+    pin_fill_workspace_landlock(bundle);
 }
 
 /* The bundle's own wishes, and the request's. */
@@ -193,7 +194,9 @@ static void compare_with(const struct pin_bundle *bundle, const struct pin_polic
     bool have = lists_host_image(effective) && pin_rootfs_host(&arena, &identity, &host, &ignored);
     struct pin_policy *asked = pin_bundle_as_policy(bundle, effective, have ? &host : NULL);
     pin_request_check_supported(asked, request, found);
+    size_t before = found->count;
     (void)pin_policy_narrower(asked, effective, found);
+    pin_wrap_findings(found, before, "the bundle");
     pin_policy_free(asked);
 }
 
@@ -230,8 +233,10 @@ static bool fill(struct pin_bundle *bundle, const struct pin_policy *effective,
     pin_fill_masks(bundle);
     pin_fill_landlock(bundle, effective);
     ext->root_overlay.enabled = !bundle->root.read_only;
-    if (ext->root_overlay.enabled && ext->root_overlay.size_bytes == 0)
+    if (ext->root_overlay.enabled && ext->root_overlay.size_bytes == 0) {
         ext->root_overlay.size_bytes = effective->filesystem.root_size_bytes;
+        ext->root_overlay.storage = effective->filesystem.root_storage;
+    }
     bundle->process.has_capabilities = true; /* a bundle that names none has none */
     bundle->namespaces[PIN_NS_TIME].present = true;
     if (!ext->present && !request->has_frames)

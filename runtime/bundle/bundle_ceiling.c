@@ -10,11 +10,16 @@
 #include "policy/egress_terms.h"
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
+#include "policy/policy_write.h"
 #include "runtime/bundle/bundle_wall.h"
 #include "runtime/bundle/fill.h"
 #include "runtime/bundle/resolve.h"
 #include "runtime/bundle/resolve_env.h"
 #include "runtime/bundle/resolve_mounts.h"
+
+/* Where an item stands of which the reader has kept no line. */
+#define IN_BUNDLE                                                                                            \
+    { "config.json", 0, 0 }
 
 static uint64_t limit_of(int64_t value) {
     return value < 0 ? PIN_UNLIMITED : (uint64_t)value;
@@ -130,21 +135,17 @@ static void state_mounts(struct pin_policy *asked, const struct pin_bundle *bund
         rule->source = pin_arena_strdup(&asked->arena, mount->source);
         rule->target = pin_arena_strdup(&asked->arena, mount->destination);
         rule->access = pin_bundle_mount_is_writable(mount) ? PIN_ACCESS_WRITE : PIN_ACCESS_READ;
+        rule->place = (struct pin_place)IN_BUNDLE;
     }
 }
 
-static struct pin_strings strings_of(struct pin_arena *arena, const char *const *list, size_t count) {
+/* Each up to a byte of `end`: "KEY:file" asks for the secret "KEY". */
+static struct pin_strings strings_of(struct pin_arena *arena, const char *const *list, size_t count,
+                                     const char *end) {
     struct pin_strings strings = {pin_arena_array(arena, count, sizeof(*strings.items)), count};
     for (size_t i = 0; i < count; i++)
-        strings.items[i].text = pin_arena_strdup(arena, list[i]);
-    return strings;
-}
-
-/* "KEY:file" asks for the secret "KEY". */
-static struct pin_strings secrets_of(struct pin_arena *arena, const char *const *list, size_t count) {
-    struct pin_strings strings = {pin_arena_array(arena, count, sizeof(*strings.items)), count};
-    for (size_t i = 0; i < count; i++)
-        strings.items[i].text = pin_arena_strndup(arena, list[i], strcspn(list[i], ":"));
+        strings.items[i] =
+            (struct pin_string){pin_arena_strndup(arena, list[i], strcspn(list[i], end)), IN_BUNDLE};
     return strings;
 }
 
@@ -154,6 +155,8 @@ static void state_filesystem(struct pin_policy *asked, const struct pin_bundle *
     asked->filesystem.root = bundle->root.read_only ? PIN_ROOT_READ_ONLY : PIN_ROOT_OVERLAY;
     if (ext->root_overlay.enabled && ext->root_overlay.size_bytes != 0)
         asked->filesystem.root_size_bytes = ext->root_overlay.size_bytes;
+    asked->filesystem.root_storage =
+        ext->root_overlay.enabled ? ext->root_overlay.storage : PIN_ROOT_IN_MEMORY;
     asked->filesystem.workspace = ext->workspace.source != NULL ? ext->workspace.access : PIN_ACCESS_NONE;
     if (ext->workspace.size_bytes != 0)
         asked->filesystem.workspace_size_bytes = ext->workspace.size_bytes;
@@ -169,7 +172,7 @@ static void state_filesystem(struct pin_policy *asked, const struct pin_bundle *
             continue;
         struct pin_string *item = pin_arena_grow(&asked->arena, &asked->filesystem.write.items,
                                                  &asked->filesystem.write.count, sizeof(*item));
-        item->text = pin_arena_strdup(&asked->arena, path);
+        *item = (struct pin_string){pin_arena_strdup(&asked->arena, path), IN_BUNDLE};
     }
 }
 
@@ -191,22 +194,19 @@ static void give_budgets(struct pin_policy *asked) {
 
 static void state_grants(struct pin_policy *asked, const struct pin_bundle *bundle) {
     const struct pin_bundle_ext *ext = &bundle->ext;
-    asked->network.egress =
-        pin_arena_memdup(&asked->arena, ext->egress, ext->egress_count * sizeof(*ext->egress));
-    asked->network.egress_count = ext->egress_count;
-    if (ext->egress_budget_count > 0) {
-        asked->network.budgets = ext->egress_budgets;
-        asked->network.budget_count = ext->egress_budget_count;
-    }
+    pin_policy_state_egress(asked, ext->egress, ext->egress_count);
+    if (ext->egress_budget_count > 0)
+        pin_policy_state_budgets(asked, ext->egress_budgets, ext->egress_budget_count);
     give_budgets(asked);
     if (ext->has_egress_limits)
         asked->network.limits = ext->egress_limits;
-    asked->secrets = secrets_of(&asked->arena, ext->secrets, ext->secret_count);
+    asked->network.publish = strings_of(&asked->arena, ext->publish, ext->publish_count, "");
+    asked->secrets = strings_of(&asked->arena, ext->secrets, ext->secret_count, ":");
     asked->tty = bundle->process.terminal;
     asked->frames = ext->frames;
     asked->optional = ext->optional;
     if (ext->present && ext->record != NULL) {
-        asked->audit.record = strings_of(&asked->arena, ext->record, ext->record_count);
+        asked->audit.record = strings_of(&asked->arena, ext->record, ext->record_count, "");
         asked->audit.on_failure = ext->audit_failure;
     }
 }
@@ -220,4 +220,15 @@ struct pin_policy *pin_bundle_as_policy(const struct pin_bundle *bundle, const s
     state_identity(asked, bundle);
     state_grants(asked, bundle);
     return asked;
+}
+
+void pin_bundle_state_places(struct pin_policy *asked, const struct pin_policy *ceiling) {
+    PIN_ARENA struct pin_arena arena = {0};
+    for (unsigned i = 0; i < PIN_FIELD_COUNT; i++)
+        if (strcmp(pin_policy_value_text(&arena, asked, (enum pin_field)i),
+                   pin_policy_value_text(&arena, ceiling, (enum pin_field)i)) != 0)
+            asked->places[i] = (struct pin_place)IN_BUNDLE;
+    for (unsigned i = 0; i < PIN_CAPABILITY_COUNT; i++)
+        if ((asked->capabilities >> i & 1) != 0 && (ceiling->capabilities >> i & 1) == 0)
+            asked->capability_places[i] = (struct pin_place)IN_BUNDLE;
 }

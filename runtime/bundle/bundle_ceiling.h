@@ -12,9 +12,12 @@
 
 /* What the bundle permits, as a policy: a copy of the ceiling in which every field that the bundle speaks of
  * has the bundle's value. Binds that the host image has too aren't mounts of the bundle's own where `host`
- * is its root (NULL: the ceiling doesn't list the host image). The caller frees it. */
+ * is its root (NULL: the ceiling doesn't list the host image). It borrows nothing; the caller frees it. */
 struct pin_policy *pin_bundle_as_policy(const struct pin_bundle *bundle, const struct pin_policy *ceiling,
                                         const struct pin_rootfs *host);
+
+/* For readers: a value that isn't the ceiling's own is the bundle's word, and stands in "config.json". */
+void pin_bundle_state_places(struct pin_policy *asked, const struct pin_policy *ceiling);
 
 /* The part of it that speaks of memory, processors, processes and limits. */
 void pin_bundle_state_resources(struct pin_policy *asked, const struct pin_bundle *bundle);

@@ -14,3 +14,6 @@ extern const struct pin_bundle_codec pin_codec_budget;        /* its budget, by 
 extern const struct pin_bundle_codec pin_codec_denied;        /* the same, of a refusal */
 extern const struct pin_bundle_codec pin_codec_ports;         /* struct pin_egress_rule */
 extern const struct pin_bundle_codec pin_codec_place;         /* struct pin_egress_rule */
+
+/* Of old, SCMP_ACT_KILL ends the thread. */
+#define PIN_KILL_ALIAS .alias = "SCMP_ACT_KILL", .alias_of = PIN_FILTER_KILL_THREAD

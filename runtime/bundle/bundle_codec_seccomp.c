@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <string.h>
 
 #include <linux/seccomp.h>
@@ -171,6 +172,7 @@ struct rule_item {
     size_t name_count;
     enum pin_filter_action action;
     uint16_t error;
+    bool has_error;
     struct arg_item *args;
     size_t arg_count;
 };
@@ -179,8 +181,9 @@ static const struct pin_bundle_row rule_rows[] = {
     PIN_ROW("names", TEXTS, PIN_AT(struct rule_item, names), PIN_N(struct rule_item, name_count),
             .required = true),
     PIN_ROW("action", CHOICE, PIN_AT(struct rule_item, action), .name = action_name,
-            .names = PIN_FILTER_ACTION_COUNT, .always = true, .required = true),
-    PIN_ROW("errnoRet", NUMBER, PIN_AT(struct rule_item, error), .size = 2, .max = UINT16_MAX),
+            .names = PIN_FILTER_ACTION_COUNT, .always = true, .required = true, PIN_KILL_ALIAS),
+    PIN_ROW("errnoRet", NUMBER, PIN_AT(struct rule_item, error), .size = 2, .max = UINT16_MAX,
+            PIN_HAS(struct rule_item, has_error)),
     PIN_ROW("args", LIST, PIN_AT(struct rule_item, args), PIN_N(struct rule_item, arg_count),
             .size = sizeof(struct arg_item), .table = &arg_fields),
 };
@@ -205,6 +208,16 @@ static void read_args(struct pin_bundle_reader *reader, const struct pin_json *n
     }
 }
 
+/* An action without an errno of its own gives EPERM, and one that can give none must have none. */
+static void read_error(struct pin_bundle_reader *reader, const struct pin_json *node,
+                       const struct rule_item *item, struct pin_filter_rule *rule) {
+    bool gives = pin_filter_gives_errno(item->action);
+    rule->error = gives && !item->has_error ? EPERM : item->error;
+    if (!gives && item->has_error)
+        FAULT(reader, node, "leave errnoRet out", "the action '%s' gives no errno",
+              action_name(item->action));
+}
+
 static void read_rules(struct pin_bundle_reader *reader, const struct pin_json *node, void *base) {
     struct pin_filter *filter = base;
     if (!pin_bundle_expect(reader, node, JSON_ARRAY))
@@ -214,9 +227,12 @@ static void read_rules(struct pin_bundle_reader *reader, const struct pin_json *
         struct pin_filter_rule rule = {0};
         pin_bundle_read_object(reader, child, &rule_fields, &item);
         rule.action = item.action;
-        rule.error = item.error;
+        read_error(reader, child, &item, &rule);
+        bool named = item.names != NULL;
+        if (named && item.name_count == 0)
+            FAULT(reader, child, NULL, "'names' has no call in it");
         read_args(reader, child, &item, &rule);
-        for (size_t i = 0; i < item.name_count; i++) {
+        for (size_t i = 0; named && i < item.name_count; i++) {
             rule.name = item.names[i];
             *(struct pin_filter_rule *)pin_arena_grow(reader->arena, &filter->rules, &filter->rule_count,
                                                       sizeof(rule)) = rule;
@@ -242,6 +258,7 @@ static size_t write_entry(struct pin_json_text *text, const struct pin_filter *f
     struct rule_item item = {.names = names,
                              .action = rule->action,
                              .error = rule->error,
+                             .has_error = pin_filter_gives_errno(rule->action),
                              .args = args,
                              .arg_count = rule->arg_count};
     for (size_t i = 0; i < rule->arg_count; i++) {

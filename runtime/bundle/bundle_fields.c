@@ -11,8 +11,8 @@ static const struct pin_bundle_row console_rows[] = {
 static const struct pin_bundle_table console_fields = PIN_TABLE(console_rows);
 
 static const struct pin_bundle_row user_rows[] = {
-    PIN_ROW("uid", NUMBER, PIN_U32(struct pin_bundle, process.uid), .always = true),
-    PIN_ROW("gid", NUMBER, PIN_U32(struct pin_bundle, process.gid), .always = true),
+    PIN_ROW("uid", NUMBER, PIN_ID(struct pin_bundle, process.uid), .always = true),
+    PIN_ROW("gid", NUMBER, PIN_ID(struct pin_bundle, process.gid), .always = true),
     PIN_ROW("umask", NUMBER, PIN_AT(struct pin_bundle, process.umask), .size = 4, .max = 0777,
             PIN_HAS(struct pin_bundle, process.has_umask)),
     PIN_ROW("additionalGids", IDS, PIN_AT(struct pin_bundle, process.groups),
@@ -27,7 +27,9 @@ static const char *capability_name(unsigned capability) {
 
 #define CAPABILITIES(word, set)                                                                              \
     PIN_ROW(word, SET, PIN_AT(struct pin_bundle, process.capabilities[set]), .size = 8, .always = true,      \
-            .name = capability_name, .names = PIN_CAPABILITY_COUNT)
+            .name = capability_name, .names = PIN_CAPABILITY_COUNT,                                          \
+            .unknown = offsetof(struct pin_bundle, process.unknown_capabilities) + 1,                        \
+            PIN_N(struct pin_bundle, process.unknown_capability_count))
 static const struct pin_bundle_row capability_rows[] = {
     CAPABILITIES("bounding", PIN_CAP_BOUNDING),       CAPABILITIES("effective", PIN_CAP_EFFECTIVE),
     CAPABILITIES("inheritable", PIN_CAP_INHERITABLE), CAPABILITIES("permitted", PIN_CAP_PERMITTED),

@@ -31,6 +31,10 @@ static const char *unknown_names_name(unsigned answer) {
     return pin_unknown_names_name((enum pin_unknown_names)answer);
 }
 
+static const char *root_storage_name(unsigned storage) {
+    return pin_root_storage_name((enum pin_root_storage)storage);
+}
+
 static const char *on_exit_name(unsigned on_exit) {
     static const char *const names[] = {
         [PIN_ON_EXIT_DISCARD] = "discard", [PIN_ON_EXIT_KEEP] = "keep", [PIN_ON_EXIT_MERGE] = "merge"};
@@ -108,7 +112,8 @@ static const struct pin_bundle_table deny_fields = PIN_TABLE(deny_rows);
         PIN_ROW("idleNs", LIMIT, PIN_AT(type, of.idle_ns), .absent = -1),                                    \
         PIN_ROW("lifetimeNs", LIMIT, PIN_AT(type, of.lifetime_ns), .absent = -1),                            \
         PIN_ROW("names", LIMIT, PIN_AT(type, of.names_total), .absent = -1),                                 \
-        PIN_ROW("namesPerSecond", LIMIT, PIN_AT(type, of.names_per_second), .absent = -1)
+        PIN_ROW("namesPerSecond", LIMIT, PIN_AT(type, of.names_per_second), .absent = -1),                   \
+        PIN_ROW("drainNs", LIMIT, PIN_AT(type, of.drain_ns), .absent = -1)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 static const struct pin_bundle_row egress_limit_rows[] = {LIMITS(EXT, egress_limits)};
@@ -122,6 +127,8 @@ static const struct pin_bundle_table budget_fields = PIN_TABLE(budget_rows);
 
 static const struct pin_bundle_row overlay_rows[] = {
     PIN_ROW("size", LIMIT, PIN_AT(EXT, root_overlay.size_bytes)),
+    PIN_ROW("storage", CHOICE, PIN_AT(EXT, root_overlay.storage), .name = root_storage_name,
+            .names = PIN_ROOT_STORAGE_COUNT),
 };
 static const struct pin_bundle_table overlay_fields = PIN_TABLE(overlay_rows);
 
@@ -143,6 +150,7 @@ static const struct pin_bundle_row ext_rows[] = {
     PIN_ROW("upstreamProxySecret", TEXT, PIN_AT(EXT, proxy_secret)),
     PIN_ROW("unknownNames", CHOICE, PIN_AT(EXT, unknown_names), .name = unknown_names_name,
             .names = PIN_UNKNOWN_COUNT),
+    PIN_ROW("publish", TEXTS, PIN_AT(EXT, publish), PIN_N(EXT, publish_count)),
     PIN_ROW("secrets", TEXTS, PIN_AT(EXT, secrets), PIN_N(EXT, secret_count)),
     PIN_ROW("labels", PAIRS, PIN_AT(EXT, labels), PIN_N(EXT, label_count)),
     PIN_ROW("rootOverlay", OBJECT, PIN_HAS(EXT, root_overlay.enabled), .table = &overlay_fields),

@@ -4,6 +4,9 @@
 /* linux.resources */
 
 #define RESOURCE struct pin_bundle_resources
+#define UP_TO_ALL(type, field)                                                                               \
+    PIN_AT(type, field), .size = 8, .min = -1, .max = INT64_MAX /* -1: no limit                              \
+                                                                 */
 
 static const struct pin_bundle_row rule_rows[] = {
     PIN_ROW("allow", FLAG, PIN_AT(struct pin_bundle_device_rule, allow), .always = true, .required = true),
@@ -15,11 +18,11 @@ static const struct pin_bundle_row rule_rows[] = {
 static const struct pin_bundle_table rule_fields = PIN_TABLE(rule_rows);
 
 static const struct pin_bundle_row memory_rows[] = {
-    PIN_ROW("limit", NUMBER, PIN_I64(RESOURCE, memory), PIN_HAS(RESOURCE, has_memory)),
-    PIN_ROW("reservation", NUMBER, PIN_I64(RESOURCE, reservation), PIN_HAS(RESOURCE, has_reservation)),
-    PIN_ROW("swap", NUMBER, PIN_I64(RESOURCE, swap), PIN_HAS(RESOURCE, has_swap)),
+    PIN_ROW("limit", NUMBER, UP_TO_ALL(RESOURCE, memory), PIN_HAS(RESOURCE, has_memory)),
+    PIN_ROW("reservation", NUMBER, UP_TO_ALL(RESOURCE, reservation), PIN_HAS(RESOURCE, has_reservation)),
+    PIN_ROW("swap", NUMBER, UP_TO_ALL(RESOURCE, swap), PIN_HAS(RESOURCE, has_swap)),
     PIN_ROW("kernel", NOTHING, .note = "the kernel has no such limit any more; leave it out"),
-    PIN_ROW("kernelTCP", NOTHING, .note = "no limit of its own is offered; limit.memory counts it"),
+    PIN_ROW("kernelTCP", NUMBER, UP_TO_ALL(RESOURCE, kernel_tcp), PIN_HAS(RESOURCE, has_kernel_tcp)),
     PIN_ROW("swappiness", NUMBER, PIN_AT(RESOURCE, swappiness), .size = 8, .max = 200,
             PIN_HAS(RESOURCE, has_swappiness)),
     PIN_ROW("disableOOMKiller", FLAG, PIN_AT(RESOURCE, disable_oom_killer)),
@@ -31,10 +34,10 @@ static const struct pin_bundle_table memory_fields = PIN_TABLE(memory_rows);
 
 static const struct pin_bundle_row cpu_rows[] = {
     PIN_ROW("shares", NUMBER, PIN_U64(RESOURCE, cpu_shares), PIN_HAS(RESOURCE, has_cpu_shares)),
-    PIN_ROW("quota", NUMBER, PIN_I64(RESOURCE, cpu_quota), PIN_HAS(RESOURCE, has_cpu_quota)),
+    PIN_ROW("quota", NUMBER, UP_TO_ALL(RESOURCE, cpu_quota), PIN_HAS(RESOURCE, has_cpu_quota)),
     PIN_ROW("burst", NUMBER, PIN_U64(RESOURCE, cpu_burst), PIN_HAS(RESOURCE, has_cpu_burst)),
     PIN_ROW("period", NUMBER, PIN_U64(RESOURCE, cpu_period), PIN_HAS(RESOURCE, has_cpu_period)),
-    PIN_ROW("realtimeRuntime", NUMBER, PIN_I64(RESOURCE, rt_runtime), PIN_HAS(RESOURCE, has_rt_runtime)),
+    PIN_ROW("realtimeRuntime", NUMBER, UP_TO_ALL(RESOURCE, rt_runtime), PIN_HAS(RESOURCE, has_rt_runtime)),
     PIN_ROW("realtimePeriod", NUMBER, PIN_U64(RESOURCE, rt_period), PIN_HAS(RESOURCE, has_rt_period)),
     PIN_ROW("cpus", TEXT, PIN_AT(RESOURCE, cpuset_cpus)),
     PIN_ROW("mems", TEXT, PIN_AT(RESOURCE, cpuset_mems)),
@@ -44,7 +47,7 @@ static const struct pin_bundle_row cpu_rows[] = {
 static const struct pin_bundle_table cpu_fields = PIN_TABLE(cpu_rows);
 
 static const struct pin_bundle_row pids_rows[] = {
-    PIN_ROW("limit", NUMBER, PIN_I64(RESOURCE, pids), PIN_HAS(RESOURCE, has_pids), .required = true),
+    PIN_ROW("limit", NUMBER, UP_TO_ALL(RESOURCE, pids), PIN_HAS(RESOURCE, has_pids), .required = true),
 };
 static const struct pin_bundle_table pids_fields = PIN_TABLE(pids_rows);
 
@@ -121,9 +124,9 @@ static const char *action_name(unsigned action) {
 
 static const struct pin_bundle_row seccomp_rows[] = {
     PIN_ROW("defaultAction", CHOICE, PIN_AT(struct pin_filter, default_action), .always = true,
-            .required = true, .name = action_name, .names = PIN_FILTER_ACTION_COUNT),
-    PIN_ROW("defaultErrnoRet", NUMBER, PIN_AT(struct pin_filter, default_error), .size = 2,
-            .max = UINT16_MAX),
+            .required = true, .name = action_name, .names = PIN_FILTER_ACTION_COUNT, PIN_KILL_ALIAS),
+    PIN_ROW("defaultErrnoRet", NUMBER, PIN_AT(struct pin_filter, default_error), .size = 2, .max = UINT16_MAX,
+            PIN_HAS(struct pin_filter, has_default_error)),
     PIN_ROW("architectures", CODEC, .codec = &pin_codec_architectures),
     PIN_ROW("flags", CODEC, .codec = &pin_codec_flags),
     PIN_ROW("listenerPath", TEXT, PIN_AT(struct pin_filter, listener_path)),
@@ -138,11 +141,11 @@ const struct pin_bundle_table pin_bundle_seccomp_fields = PIN_TABLE(seccomp_rows
 static const struct pin_bundle_row device_rows[] = {
     PIN_ROW("type", CHAR, PIN_AT(DEVICE, type), .letters = "bcup", .required = true),
     PIN_ROW("path", TEXT, PIN_AT(DEVICE, path), .required = true),
-    PIN_ROW("major", NUMBER, PIN_I64(DEVICE, major), .always = true),
-    PIN_ROW("minor", NUMBER, PIN_I64(DEVICE, minor), .always = true),
+    PIN_ROW("major", NUMBER, PIN_I64(DEVICE, major), .always = true, .absent = -1),
+    PIN_ROW("minor", NUMBER, PIN_I64(DEVICE, minor), .always = true, .absent = -1),
     PIN_ROW("fileMode", NUMBER, PIN_U32(DEVICE, mode), PIN_HAS(DEVICE, has_mode)),
-    PIN_ROW("uid", NUMBER, PIN_U32(DEVICE, uid), PIN_HAS(DEVICE, has_uid)),
-    PIN_ROW("gid", NUMBER, PIN_U32(DEVICE, gid), PIN_HAS(DEVICE, has_gid)),
+    PIN_ROW("uid", NUMBER, PIN_ID(DEVICE, uid), PIN_HAS(DEVICE, has_uid)),
+    PIN_ROW("gid", NUMBER, PIN_ID(DEVICE, gid), PIN_HAS(DEVICE, has_gid)),
 };
 static const struct pin_bundle_table device_fields = PIN_TABLE(device_rows);
 

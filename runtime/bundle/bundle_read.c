@@ -1,5 +1,6 @@
 #include "runtime/bundle/bundle_read.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -104,18 +105,25 @@ static void read_char(struct pin_bundle_reader *reader, const struct pin_json *n
         FAULT(reader, node, NULL, "must be one letter of '%s'", letters);
 }
 
-static bool find_word(struct pin_bundle_reader *reader, const struct pin_json *node,
-                      const struct pin_bundle_row *row, unsigned *index) {
-    char shown[80];
-    const char *text = pin_bundle_read_text(reader, node);
-    if (text == NULL)
-        return false;
+static bool is_word(const struct pin_bundle_row *row, const char *text, unsigned *index) {
     for (unsigned i = 0; i < row->names; i++) {
         if (strcmp(row->name(i), text) == 0) {
             *index = i;
             return true;
         }
     }
+    *index = row->alias_of;
+    return row->alias != NULL && strcmp(row->alias, text) == 0;
+}
+
+static bool find_word(struct pin_bundle_reader *reader, const struct pin_json *node,
+                      const struct pin_bundle_row *row, unsigned *index) {
+    char shown[80];
+    const char *text = pin_bundle_read_text(reader, node);
+    if (text == NULL)
+        return false;
+    if (is_word(row, text, index))
+        return true;
     FAULT(reader, node, NULL, "'%s' is no value of '%s'",
           pin_escape(shown, sizeof(shown), text, strlen(text)), row->key);
     return false;
@@ -130,16 +138,29 @@ static bool expect_list(struct pin_bundle_reader *reader, const struct pin_json 
     return false;
 }
 
+/* A word that isn't known goes to the row's list of such, where it has one. */
+static bool take_word(struct pin_bundle_reader *reader, const struct pin_json *node,
+                      const struct pin_bundle_row *row, unsigned char *base, unsigned *index) {
+    const char *text = json_string_value(node->value);
+    if (row->unknown == 0 || text == NULL || is_word(row, text, index))
+        return find_word(reader, node, row, index);
+    text = pin_bundle_read_text(reader, node);
+    const char **slot = pin_arena_grow(reader->arena, base + row->unknown - 1,
+                                       (size_t *)(void *)(base + row->count - 1), sizeof(*slot));
+    *slot = text;
+    return false;
+}
+
 static void read_set(struct pin_bundle_reader *reader, const struct pin_json *node,
-                     const struct pin_bundle_row *row, void *place) {
+                     const struct pin_bundle_row *row, unsigned char *base) {
     uint64_t bits = 0;
     unsigned index;
     if (!expect_list(reader, node))
         return;
     for (const struct pin_json *item = node->first; item != NULL; item = item->next)
-        if (find_word(reader, item, row, &index))
+        if (take_word(reader, item, row, base, &index))
             bits |= UINT64_C(1) << index;
-    store(place, row->size, bits);
+    store(base + row->offset, row->size, bits);
 }
 
 static int hex_value(char digit) {
@@ -284,7 +305,7 @@ static void read_row(struct pin_bundle_reader *reader, const struct pin_json *no
         if (find_word(reader, node, row, &choice))
             store(place, sizeof(choice), choice);
         break;
-    case PIN_ROW_SET: read_set(reader, node, row, place); break;
+    case PIN_ROW_SET: read_set(reader, node, row, bytes); break;
     case PIN_ROW_DIGEST: read_digest(reader, node, place); break;
     case PIN_ROW_TEXTS: read_texts(reader, node, place, count_of(row, bytes)); break;
     case PIN_ROW_IDS: read_ids(reader, node, place, count_of(row, bytes)); break;
@@ -325,8 +346,8 @@ static void refuse_unknown(struct pin_bundle_reader *reader, const struct pin_js
 }
 
 static bool has_key(const struct pin_json *node, const char *key) {
-    const json_t *value = json_object_get(node->value, key);
-    return value != NULL && !json_is_null(value);
+    const struct pin_json *member = pin_json_member(node, key);
+    return member != NULL && !json_is_null(member->value);
 }
 
 void pin_bundle_read_object(struct pin_bundle_reader *reader, const struct pin_json *node,
@@ -366,6 +387,18 @@ static bool parse(struct pin_bundle *bundle, const char *file, const char *text,
     return found->count + found->dropped == before;
 }
 
+/* The default action's errno, as that of a rule: bundle_codec_seccomp.c. */
+static void complete_filter(const char *file, struct pin_filter *filter, struct pin_findings *found) {
+    bool gives = pin_filter_gives_errno(filter->default_action);
+    if (!filter->present)
+        return;
+    if (gives && !filter->has_default_error)
+        filter->default_error = EPERM;
+    if (!gives && filter->has_default_error)
+        (void)pin_find(found, PIN_ERROR_INVALID, file, "leave /linux/seccomp/defaultErrnoRet out",
+                       "the action '%s' gives no errno", pin_filter_action_name(filter->default_action));
+}
+
 static void check_version(const char *file, const struct pin_bundle *bundle, struct pin_findings *found) {
     if (bundle->oci_version != NULL && strncmp(bundle->oci_version, "1.", 2) != 0)
         (void)pin_find(found, PIN_ERROR_UNSUPPORTED, file, "write a version 1.x",
@@ -378,6 +411,7 @@ struct pin_bundle *pin_bundle_parse(const char *file, const char *text, size_t s
     struct pin_bundle *bundle = pin_bundle_new();
     if (parse(bundle, file, text, size, &pin_bundle_fields, bundle, found)) {
         check_version(file, bundle, found);
+        complete_filter(file, &bundle->seccomp, found);
         pin_bundle_read_annotations(bundle, found);
     }
     if (found->count + found->dropped == before)
@@ -392,6 +426,8 @@ struct pin_bundle *pin_bundle_read(const char *directory, struct pin_findings *f
     size_t size;
     if (realpath(directory, absolute) == NULL) {
         (void)pin_fail_errno(&err, "open the bundle '%s'", directory);
+        (void)pin_point(&err, "%s", directory);
+        (void)pin_hint(&err, "name a directory that holds a config.json");
         pin_find_error(found, &err);
         return NULL;
     }
@@ -404,12 +440,17 @@ struct pin_bundle *pin_bundle_read(const char *directory, struct pin_findings *f
     if (text == NULL) {
         (void)pin_wrap(&err, "read the bundle");
         (void)pin_point(&err, "%s/config.json", directory);
+        if (err.os_errno == ENOENT || err.os_errno == ENOTDIR)
+            (void)pin_hint(&err, "name a directory that holds a config.json");
         pin_find_error(found, &err);
         return NULL;
     }
     struct pin_bundle *bundle = pin_bundle_parse("config.json", text, size, found);
-    if (bundle != NULL)
-        bundle->directory = pin_arena_strdup(&bundle->arena, absolute);
+    if (bundle == NULL)
+        return NULL;
+    bundle->directory = pin_arena_strdup(&bundle->arena, absolute);
+    bundle->text = pin_arena_strndup(&bundle->arena, text, size);
+    bundle->text_size = size;
     return bundle;
 }
 

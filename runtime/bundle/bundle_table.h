@@ -16,14 +16,15 @@
 #include "runtime/bundle/json_text.h"
 
 enum pin_bundle_type {
-    PIN_ROW_TEXT,    /* const char * */
-    PIN_ROW_FLAG,    /* bool */
-    PIN_ROW_NUMBER,  /* an integer of `size` bytes, signed where `min` is negative */
-    PIN_ROW_LIMIT,   /* uint64_t; -1 is PIN_UNLIMITED, 0 is absent */
-    PIN_ROW_DIGITS,  /* const char *: an unsigned integer, kept as its digits */
-    PIN_ROW_CHAR,    /* char: one of `letters` */
-    PIN_ROW_CHOICE,  /* an enum: `name` gives its words */
-    PIN_ROW_SET,     /* an integer of `size` bytes: bit n is word n of `name` */
+    PIN_ROW_TEXT,   /* const char * */
+    PIN_ROW_FLAG,   /* bool */
+    PIN_ROW_NUMBER, /* an integer of `size` bytes, signed where `min` is negative */
+    PIN_ROW_LIMIT,  /* uint64_t; -1 is PIN_UNLIMITED, 0 is absent */
+    PIN_ROW_DIGITS, /* const char *: an unsigned integer, kept as its digits */
+    PIN_ROW_CHAR,   /* char: one of `letters` */
+    PIN_ROW_CHOICE, /* an enum: `name` gives its words */
+    PIN_ROW_SET, /* an integer of `size` bytes: bit n is word n of `name`; others to `unknown`, with `count`
+                  */
     PIN_ROW_DIGEST,  /* uint8_t[PIN_SHA256_SIZE]; all zero is absent */
     PIN_ROW_TEXTS,   /* const char **, with `count` */
     PIN_ROW_IDS,     /* uint32_t *, with `count` */
@@ -56,6 +57,7 @@ struct pin_bundle_row {
     enum pin_bundle_type type;
     size_t offset;
     size_t has, count; /* offsets of a bool and of a size_t, plus one; 0 is none */
+    size_t unknown;    /* of a const char **, plus one; 0: words that aren't known are findings */
     size_t size;
     bool always;   /* written even where it is zero */
     bool required; /* a finding where it is missing */
@@ -66,6 +68,8 @@ struct pin_bundle_row {
     const char *(*name)(unsigned value);
     unsigned names;
     const char *letters;
+    const char *alias; /* of a CHOICE: one more word, for the value `alias_of` */
+    unsigned alias_of;
     const struct pin_bundle_codec *codec;
     const char *note;
 };
@@ -81,8 +85,9 @@ struct pin_bundle_table {
 #define PIN_AT(type, field) .offset = offsetof(type, field)
 #define PIN_HAS(type, field) .has = offsetof(type, field) + 1
 #define PIN_N(type, field) .count = offsetof(type, field) + 1
-#define PIN_SIZE(type, field) .size = sizeof(((type *)0)->field)
 #define PIN_U32(type, field) PIN_AT(type, field), .size = 4, .max = UINT32_MAX
+/* of a user or a group; the highest number means "as it is" to setresuid(2), which would be root */
+#define PIN_ID(type, field) PIN_AT(type, field), .size = 4, .max = UINT32_MAX - 1
 #define PIN_U64(type, field) PIN_AT(type, field), .size = 8, .max = UINT64_MAX
 #define PIN_I64(type, field) PIN_AT(type, field), .size = 8, .min = INT64_MIN, .max = INT64_MAX
 #define PIN_TABLE(rows)                                                                                      \

@@ -273,6 +273,29 @@ static const char *fault_of_mount(const struct law *law, const struct pin_bundle
     return "would show more of the host: a file system at";
 }
 
+/* An idmapped mount writes other ids to the disk than the container has. Where the policy keeps containers
+ * from host ids, they must not leave programs there that belong to the host's root and are set-id. */
+static void check_disk_ids(const struct law *law, const struct pin_bundle_mount *mount, const char *pointer) {
+    const struct {
+        const struct pin_id_map *maps;
+        size_t count;
+    } rows[] = {
+        {mount->uid_maps, mount->uid_map_count},
+        {mount->gid_maps, mount->gid_map_count}
+    };
+    bool may_be_root = (law->ceiling->engine.shares >> PIN_SPACE_USER & 1) != 0 &&
+                       law->ceiling->identity.user == 0 && law->ceiling->identity.group == 0;
+    if (may_be_root || !law->caller->on_host || !pin_bundle_mount_is_writable(mount))
+        return;
+    for (size_t row = 0; row < PIN_COUNT(rows); row++)
+        for (size_t i = 0; i < rows[row].count; i++)
+            if (rows[row].maps[i].inside < SYSTEM_IDS)
+                (void)pin_find(law->found, PIN_ERROR_REFUSED, pointer,
+                               "mount it read-only, or with ids from 65536 on",
+                               "would write files of the host's id %u at '%.120s'", rows[row].maps[i].inside,
+                               mount->destination);
+}
+
 static void check_mounts(const struct law *law) {
     for (size_t i = 0; i < law->bundle->mount_count; i++) {
         const struct pin_bundle_mount *mount = &law->bundle->mounts[i];
@@ -282,6 +305,7 @@ static void check_mounts(const struct law *law) {
         if (fault != NULL)
             (void)pin_find(law->found, PIN_ERROR_REFUSED, pointer, "leave the mount out", "%s '%.120s'",
                            fault, mount->destination);
+        check_disk_ids(law, mount, pointer);
         if (pin_bundle_mount_is_bind(mount) && (mount->source == NULL || !pin_is_plain_path(mount->source)))
             (void)pin_find(law->found, PIN_ERROR_INVALID, pointer, "an absolute path without '.' and '..'",
                            "'%.120s' can't be bound", mount->source != NULL ? mount->source : "");
@@ -344,6 +368,7 @@ static bool fill(struct law *law) {
     const struct pin_policy *ceiling = law->ceiling;
     bool egress = bundle->ext.egress_count > 0;
     struct pin_egress_rule none = {0};
+    const char *unpublished = NULL;
     if (ceiling->resources.files < FILES_OF_ENGINES)
         fill_rlimit(bundle, "RLIMIT_NOFILE", ceiling->resources.files);
     if (ceiling->resources.core_bytes != PIN_UNLIMITED)
@@ -353,7 +378,9 @@ static bool fill(struct law *law) {
         pin_fill_masks(bundle);
     if (!egress) /* an engine's container has what it asked for, not all that it may have */
         bundle->ext.egress = &none;
+    bundle->ext.publish = &unpublished; /* engines publish ports by themselves */
     pin_fill_grants(bundle, ceiling);
+    bundle->ext.publish = NULL;
     if (!egress)
         bundle->ext.egress = NULL;
     bundle->ext.policy_name = pin_arena_strdup(&bundle->arena, ceiling->name);

@@ -151,14 +151,18 @@ static void allow_write(struct pin_bundle *bundle, const char *path) {
         pin_arena_strdup(&bundle->arena, path);
 }
 
-void pin_fill_landlock(struct pin_bundle *bundle, const struct pin_policy *policy) {
+void pin_fill_workspace_landlock(struct pin_bundle *bundle) {
     enum pin_access access = bundle->ext.workspace.access;
+    if (bundle->ext.landlock.enabled && (access == PIN_ACCESS_WRITE || access == PIN_ACCESS_COW))
+        allow_write(bundle, bundle->ext.workspace.target);
+}
+
+void pin_fill_landlock(struct pin_bundle *bundle, const struct pin_policy *policy) {
     if (bundle->ext.landlock.enabled)
         return;
     bundle->ext.landlock.enabled = true;
     allow_write(bundle, "/dev"); /* its nodes and terminals; the file system itself can't be written to */
-    if (access == PIN_ACCESS_WRITE || access == PIN_ACCESS_COW)
-        allow_write(bundle, bundle->ext.workspace.target);
+    pin_fill_workspace_landlock(bundle);
     for (size_t i = 0; i < policy->filesystem.write.count; i++) {
         const char *path = policy->filesystem.write.items[i].text;
         if (!pin_path_beneath(path, PIN_WORKSPACE_TARGET) && !pin_path_beneath(path, "/dev"))
@@ -237,6 +241,10 @@ void pin_fill_grants(struct pin_bundle *bundle, const struct pin_policy *policy)
     if (!ext->has_egress_limits) {
         ext->has_egress_limits = true;
         ext->egress_limits = policy->network.limits;
+    }
+    if (ext->publish == NULL) {
+        ext->publish = copy_strings(&bundle->arena, &policy->network.publish);
+        ext->publish_count = policy->network.publish.count;
     }
     ext->proxy_url = copy_unless_empty(bundle, policy->network.proxy_url); /* the way out is the policy's */
     ext->proxy_secret = copy_unless_empty(bundle, policy->network.proxy_secret);

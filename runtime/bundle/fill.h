@@ -18,5 +18,7 @@ void pin_fill_limits(struct pin_bundle_ext *ext, const struct pin_policy *policy
 void pin_fill_masks(struct pin_bundle *bundle);
 /* What the policy lets be written, and the workspace; ext.workspace is set already. */
 void pin_fill_landlock(struct pin_bundle *bundle, const struct pin_policy *policy);
+/* The workspace alone, where the bundle has a list of its own that was written without it. */
+void pin_fill_workspace_landlock(struct pin_bundle *bundle);
 /* The policy's egress, audit, ids and optional protections. */
 void pin_fill_grants(struct pin_bundle *bundle, const struct pin_policy *policy);

@@ -7,6 +7,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "policy/checks.h"
 #include "policy/egress_rule.h"
 #include "policy/egress_terms.h"
 #include "policy/json_source.h"
@@ -362,6 +363,8 @@ void pin_request_check_supported(const struct pin_policy *policy, const struct p
          "recording system calls whose denial kills"},
         {policy->audit.record.count > 0 && !request->records,                      "/audit/record",
          "the audit log of this front door"         },
+        {policy->network.publish.count > 0 && !request->publishes,                 "/network/publish",
+         "publishing ports by this front door"      },
     };
     for (size_t i = 0; i < PIN_COUNT(rows); i++)
         if (rows[i].asked)
@@ -426,6 +429,40 @@ static void narrow_egress(struct pin_policy *asked, const struct pin_request *re
     asked->places[PIN_FIELD_EGRESS] = by_request;
 }
 
+/* "8080" stands for all that the policy lists for that port. */
+static void publish_as_listed(struct pin_policy *asked, const struct pin_strings *granted, const char *port,
+                              struct pin_findings *found) {
+    size_t length = strlen(port), before = asked->network.publish.count;
+    for (size_t i = 0; i < granted->count; i++)
+        if (strncmp(granted->items[i].text, port, length) == 0 && granted->items[i].text[length] == '=')
+            *(struct pin_string *)pin_arena_grow(&asked->arena, &asked->network.publish.items,
+                                                 &asked->network.publish.count, sizeof(struct pin_string)) =
+                granted->items[i];
+    if (asked->network.publish.count == before)
+        (void)pin_find(found, PIN_ERROR_REFUSED, "--publish", "add \"PORT=127.0.0.1:0\" to /network/publish",
+                       "the policy publishes no port '%.16s'", port);
+}
+
+static void narrow_publish(struct pin_policy *asked, const struct pin_policy *ceiling,
+                           const struct pin_request *request, struct pin_findings *found) {
+    if (request->publish_count == 0)
+        return;
+    asked->network.publish = (struct pin_strings){0};
+    for (size_t i = 0; i < request->publish_count; i++) {
+        const char *text = request->publish[i];
+        const char *fault = strchr(text, '=') == NULL ? NULL : pin_check_publish(text, false);
+        if (fault != NULL)
+            (void)pin_find(found, PIN_ERROR_INVALID, "--publish", NULL, "'%.80s': %s", text, fault);
+        else if (strchr(text, '=') == NULL)
+            publish_as_listed(asked, &ceiling->network.publish, text, found);
+        else
+            *(struct pin_string *)pin_arena_grow(&asked->arena, &asked->network.publish.items,
+                                                 &asked->network.publish.count, sizeof(struct pin_string)) =
+                (struct pin_string){text, by_request};
+    }
+    asked->places[PIN_FIELD_PUBLISH] = by_request;
+}
+
 struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const struct pin_request *request,
                                       struct pin_findings *found) {
     size_t before = found->count + found->dropped;
@@ -436,6 +473,7 @@ struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const st
     narrow_streams(asked, ceiling, request, found);
     narrow_identity(asked, request);
     narrow_egress(asked, request, found);
+    narrow_publish(asked, ceiling, request, found);
     narrow_secrets(asked, ceiling, request, found);
     check_labels(ceiling, asked, request, found);
     for (size_t i = 0; i < request->env_count; i++)
@@ -447,8 +485,10 @@ struct pin_policy *pin_request_narrow(const struct pin_policy *ceiling, const st
         (void)pin_find(found, PIN_ERROR_INVALID, "--hostname", "letters, digits, '.' and '-', at most 63",
                        "this is no host name");
     /* What isn't judged above is judged by the one order over policies; and what is, once more. */
+    size_t judged = found->count;
     if (pin_policy_narrower(asked, ceiling, found) && found->count + found->dropped == before)
         return asked;
+    pin_wrap_findings(found, judged, "the request");
     pin_policy_free(asked);
     return NULL;
 }

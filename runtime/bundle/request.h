@@ -59,10 +59,13 @@ struct pin_request {
 
     const char *const *egress; /* "HOST:PORT" */
     size_t egress_count;
+    const char *const *publish; /* "PORT": as the policy has it; or "PORT=PLACE" */
+    size_t publish_count;
     const char *const *secrets; /* as secret_spec.h has them */
     size_t secret_count;
 
     bool hands_secrets; /* the front door can hand secrets over: without it, asking for one is refused */
+    bool publishes;     /* … publishes ports: without it a policy with network.publish is refused */
     bool records_calls; /* … and which system calls were denied */
     bool records; /* the front door writes the audit log: without it a policy that wants that is refused */
 };

@@ -64,8 +64,10 @@ static void set_root(struct pin_bundle *bundle, const struct pin_policy *policy,
     }
     bundle->root.read_only = policy->filesystem.root == PIN_ROOT_READ_ONLY;
     bundle->ext.root_overlay.enabled = policy->filesystem.root == PIN_ROOT_OVERLAY;
-    if (bundle->ext.root_overlay.enabled)
+    if (bundle->ext.root_overlay.enabled) {
         bundle->ext.root_overlay.size_bytes = policy->filesystem.root_size_bytes;
+        bundle->ext.root_overlay.storage = policy->filesystem.root_storage;
+    }
 }
 
 static void set_workspace(struct pin_bundle *bundle, const struct pin_policy *policy,

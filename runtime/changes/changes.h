@@ -65,5 +65,3 @@ bool pin_changes_merge(int upper, int target, const struct pin_changes_owner *ow
 
 /* {"list": [{"path", "change", "type", "size"}], "dropped"}; a path that isn't UTF-8 is escaped. */
 json_t *pin_changes_json(const struct pin_changes *changes);
-
-const char *pin_change_kind_name(enum pin_change_kind kind);

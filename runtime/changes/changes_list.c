@@ -26,10 +26,6 @@ static const char *const type_names[] = {
 };
 _Static_assert(PIN_COUNT(type_names) == PIN_CHANGE_TYPE_COUNT, "every type has a name");
 
-const char *pin_change_kind_name(enum pin_change_kind kind) {
-    return kind_names[kind];
-}
-
 struct walk {
     struct pin_changes *changes;
     char path[PATH_MAX * 2];

@@ -5,15 +5,20 @@
 #include <strings.h>
 
 #include "base/cursor.h"
+#include "runtime/egress/svcb.h"
 
 #define HEADER_SIZE 12
+#define OPT_SIZE 11
+#define RECORD_HEAD_SIZE 12
 #define NAME_MAX_BYTES 255
 #define LABEL_MAX 63
 #define TYPE_OPT 41
 #define FLAG_RESPONSE 0x8000u
+#define FLAG_TRUNCATED 0x0200u
 #define FLAG_RECURSION 0x0100u
 #define FLAG_AVAILABLE 0x0080u
 #define MASK_OPCODE 0x7800u
+#define PAYLOAD_MIN 512
 #define PAYLOAD_SIZE 1232 /* what we say we take; DNS flag day 2020 */
 
 static bool is_plain(uint8_t byte) {
@@ -52,10 +57,17 @@ static bool take_name(struct pin_cursor *in, struct pin_dns_question *question) 
 }
 
 /* EDNS is one record of the root with type OPT; anything else there is nothing that we'd answer to. */
-static bool has_opt(struct pin_cursor in) {
+static bool has_opt(struct pin_cursor in, uint16_t *payload) {
     uint8_t root;
     uint16_t type;
-    return pin_take_u8(&in, &root) && root == 0 && pin_take_u16be(&in, &type) && type == TYPE_OPT;
+    return pin_take_u8(&in, &root) && root == 0 && pin_take_u16be(&in, &type) && type == TYPE_OPT &&
+           pin_take_u16be(&in, payload);
+}
+
+static uint16_t room_of(uint16_t payload) {
+    if (payload < PAYLOAD_MIN)
+        return PAYLOAD_MIN;
+    return payload < PAYLOAD_SIZE ? payload : PAYLOAD_SIZE;
 }
 
 enum pin_dns_reading pin_dns_read(const uint8_t *message, size_t size, struct pin_dns_question *question,
@@ -81,17 +93,19 @@ enum pin_dns_reading pin_dns_read(const uint8_t *message, size_t size, struct pi
         return PIN_DNS_FAULTY;
     question->bytes = start;
     question->size = (size_t)(in.at - start);
-    question->edns = additional > 0 && has_opt(in);
+    uint16_t payload = PAYLOAD_MIN;
+    question->edns = additional > 0 && has_opt(in, &payload);
+    question->room = room_of(payload);
     return PIN_DNS_GOOD;
 }
 
-static uint8_t *put_u16(uint8_t *to, unsigned value) {
+uint8_t *pin_dns_put_u16(uint8_t *to, unsigned value) {
     to[0] = (uint8_t)(value >> 8);
     to[1] = (uint8_t)value;
     return to + 2;
 }
 
-static uint8_t *put_name(uint8_t *to, const char *name) {
+uint8_t *pin_dns_put_name(uint8_t *to, const char *name) {
     while (*name != '\0') {
         size_t length = strcspn(name, ".");
         *to++ = (uint8_t)length;
@@ -105,40 +119,50 @@ static uint8_t *put_name(uint8_t *to, const char *name) {
 
 static uint8_t *put_data(uint8_t *to, const struct pin_dns_record *record) {
     if (record->type == PIN_DNS_PTR)
-        return put_name(to, record->name);
+        return pin_dns_put_name(to, record->name);
     size_t size = record->type == PIN_DNS_A ? 4 : 16;
     memcpy(to, record->address, size);
     return to + size;
 }
 
+/* Of a record of the question's name. */
+static uint8_t *put_record_head(uint8_t *to, uint16_t type, uint32_t ttl_s) {
+    to = pin_dns_put_u16(to, 0xc000u | HEADER_SIZE);
+    to = pin_dns_put_u16(to, type);
+    to = pin_dns_put_u16(to, 1);
+    to = pin_dns_put_u16(to, ttl_s >> 16);
+    return pin_dns_put_u16(to, ttl_s & 0xffffu);
+}
+
 static uint8_t *put_record(uint8_t *to, const struct pin_dns_record *record) {
-    to = put_u16(to, 0xc000u | HEADER_SIZE); /* the question's name */
-    to = put_u16(to, record->type);
-    to = put_u16(to, 1);
-    to = put_u16(to, record->ttl_s >> 16);
-    to = put_u16(to, record->ttl_s & 0xffffu);
+    to = put_record_head(to, record->type, record->ttl_s);
     uint8_t *length = to, *data = to + 2;
     to = put_data(data, record);
-    (void)put_u16(length, (unsigned)(to - data));
+    (void)pin_dns_put_u16(length, (unsigned)(to - data));
     return to;
 }
 
 static uint8_t *put_opt(uint8_t *to) {
     *to++ = 0;
-    to = put_u16(to, TYPE_OPT);
-    to = put_u16(to, PAYLOAD_SIZE);
+    to = pin_dns_put_u16(to, TYPE_OPT);
+    to = pin_dns_put_u16(to, PAYLOAD_SIZE);
     memset(to, 0, 6); /* extended code, version, flags; no options */
     return to + 6;
 }
 
+static uint8_t *put_head(uint8_t *to, const struct pin_dns_question *question, unsigned code,
+                         unsigned answers) {
+    to = pin_dns_put_u16(to, question->id);
+    to = pin_dns_put_u16(to, FLAG_RESPONSE | FLAG_AVAILABLE | question->flags | code);
+    to = pin_dns_put_u16(to, question->bytes != NULL);
+    to = pin_dns_put_u16(to, answers);
+    to = pin_dns_put_u16(to, 0);
+    return pin_dns_put_u16(to, question->edns);
+}
+
 size_t pin_dns_write(uint8_t to[PIN_DNS_MESSAGE_MAX], const struct pin_dns_question *question,
                      enum pin_dns_code code, const struct pin_dns_record *record) {
-    uint8_t *at = put_u16(to, question->id);
-    at = put_u16(at, FLAG_RESPONSE | FLAG_AVAILABLE | question->flags | (unsigned)code);
-    at = put_u16(at, question->bytes != NULL);
-    at = put_u16(at, record != NULL);
-    at = put_u16(at, 0);
-    at = put_u16(at, question->edns);
+    uint8_t *at = put_head(to, question, code, record != NULL);
     if (question->bytes != NULL) {
         memcpy(at, question->bytes, question->size);
         at += question->size;
@@ -147,6 +171,24 @@ size_t pin_dns_write(uint8_t to[PIN_DNS_MESSAGE_MAX], const struct pin_dns_quest
         at = put_record(at, record);
     if (question->edns)
         at = put_opt(at);
+    return (size_t)(at - to);
+}
+
+size_t pin_dns_write_service(uint8_t *to, size_t room, const struct pin_dns_question *question,
+                             const struct pin_svcb_record *records, size_t count, uint32_t ttl_max_s) {
+    uint8_t *end = to + room - (question->edns ? OPT_SIZE : 0);
+    uint8_t *at = to + HEADER_SIZE + question->size;
+    size_t fit = 0;
+    memcpy(to + HEADER_SIZE, question->bytes, question->size);
+    for (; fit < count && (size_t)(end - at) >= RECORD_HEAD_SIZE + records[fit].size; fit++) {
+        uint32_t ttl_s = records[fit].ttl_s < ttl_max_s ? records[fit].ttl_s : ttl_max_s;
+        at = pin_dns_put_u16(put_record_head(at, question->type, ttl_s), (unsigned)records[fit].size);
+        memcpy(at, records[fit].data, records[fit].size);
+        at += records[fit].size;
+    }
+    if (question->edns)
+        at = put_opt(at);
+    (void)put_head(to, question, PIN_DNS_NO_ERROR | (fit < count ? FLAG_TRUNCATED : 0), (unsigned)fit);
     return (size_t)(at - to);
 }
 

@@ -10,6 +10,7 @@ static const char *const event_names[] = {
     [PIN_EGRESS_EVENT_CONNECT] = "connect",   [PIN_EGRESS_EVENT_REFUSE] = "refuse",
     [PIN_EGRESS_EVENT_FAIL] = "fail",         [PIN_EGRESS_EVENT_CLOSE] = "close",
     [PIN_EGRESS_EVENT_REPLACED] = "replaced", [PIN_EGRESS_EVENT_FAULT] = "fault",
+    [PIN_EGRESS_EVENT_BYTES] = "bytes",
 };
 _Static_assert(PIN_COUNT(event_names) == PIN_EGRESS_EVENT_COUNT, "every kind of event has a name");
 
@@ -39,10 +40,12 @@ void pin_egress_usage_add(struct pin_egress_usage *usage, const struct pin_egres
         usage->allowed += times;
     if (event->kind == PIN_EGRESS_EVENT_REFUSE)
         usage->denied += times;
-    if (event->kind == PIN_EGRESS_EVENT_CLOSE) {
-        usage->bytes_out += event->bytes_out;
-        usage->bytes_in += event->bytes_in;
-    }
+    if (event->kind == PIN_EGRESS_EVENT_CLOSE)
+        usage->undelivered += event->undelivered;
+    if (event->passed_out > usage->bytes_out)
+        usage->bytes_out = event->passed_out;
+    if (event->passed_in > usage->bytes_in)
+        usage->bytes_in = event->passed_in;
 }
 
 bool pin_egress_event_mend(const struct pin_egress_event *event, char *to, size_t room) {

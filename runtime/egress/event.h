@@ -22,6 +22,7 @@ enum pin_egress_event_kind {
     PIN_EGRESS_EVENT_CLOSE,     /* a connection or flow has ended */
     PIN_EGRESS_EVENT_REPLACED,  /* new rules are in force */
     PIN_EGRESS_EVENT_FAULT,     /* the broker can't serve: `name` is the step, `os_errno` its cause */
+    PIN_EGRESS_EVENT_BYTES,     /* nothing but `passed_out` and `passed_in`; for sums, not for the record */
     PIN_EGRESS_EVENT_COUNT
 };
 const char *pin_egress_event_name(enum pin_egress_event_kind kind); /* "name", "connect", … */
@@ -37,8 +38,10 @@ struct pin_egress_event {
     uint32_t port;
     uint64_t repeated;                         /* how many such events this record stands for; 0 is 1 */
     uint64_t bytes_out, bytes_in, duration_ns; /* of CLOSE */
-    uint64_t id;                               /* the same for CONNECT and CLOSE */
-    uint8_t address[16];                       /* dialled; zero: none */
+    uint64_t undelivered;           /* of CLOSE: of `bytes_out` and what the program had sent beyond, lost */
+    uint64_t passed_out, passed_in; /* of all connections and flows, from the start until this was sent */
+    uint64_t id;                    /* the same for CONNECT and CLOSE */
+    uint8_t address[16];            /* dialled; zero: none */
     uint32_t name_size;
     char name[PIN_EGRESS_NAME_MAX]; /* canonical or, for a bad one, escaped; '' for a literal address */
 };
@@ -48,7 +51,7 @@ bool pin_egress_event_valid(const struct pin_egress_event *event, size_t size, s
 
 /* The totals of a result's usage block. */
 struct pin_egress_usage {
-    uint64_t allowed, denied, bytes_out, bytes_in;
+    uint64_t allowed, denied, bytes_out, bytes_in, undelivered;
 };
 void pin_egress_usage_add(struct pin_egress_usage *usage, const struct pin_egress_event *event);
 

@@ -35,6 +35,8 @@ static void add_destination(json_t *object, const struct pin_egress_event *event
 static void add_totals(json_t *object, const struct pin_egress_event *event) {
     set(object, "bytes_out", json_integer((json_int_t)event->bytes_out));
     set(object, "bytes_in", json_integer((json_int_t)event->bytes_in));
+    if (event->undelivered > 0)
+        set(object, "undelivered", json_integer((json_int_t)event->undelivered));
     set(object, "duration_ms", json_integer((json_int_t)(event->duration_ns / 1000000)));
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/egress/inside_table.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <netinet/in.h>
 #include <string.h>
 
@@ -16,6 +17,11 @@
 #define PRIORITY_MANGLE (-150)
 #define TCP_FLAGS_OFFSET 13
 #define TCP_SYN 0x02
+#define TCP_ACK 0x10
+/* As many as the socket holds that they are told by, and as the broker reads. What comes faster is accepted
+ * at once. */
+#define OPENINGS_PER_SECOND 2000
+#define OPENINGS_BURST 64
 
 static void begin(struct pin_netlink *batch, uint16_t type, uint16_t flags, uint8_t family,
                   uint16_t resource) {
@@ -91,15 +97,19 @@ static void must_equal_byte(struct pin_netlink *batch, uint8_t value) {
     must_equal(batch, &value, sizeof(value));
 }
 
-static void accept_packet(struct pin_netlink *batch) {
+static void decide(struct pin_netlink *batch, uint32_t code) {
     struct expression expression = open_expression(batch, "immediate");
     pin_netlink_put_be32(batch, NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
     size_t data = pin_netlink_open(batch, NFTA_IMMEDIATE_DATA);
     size_t verdict = pin_netlink_open(batch, NFTA_DATA_VERDICT);
-    pin_netlink_put_be32(batch, NFTA_VERDICT_CODE, NF_ACCEPT);
+    pin_netlink_put_be32(batch, NFTA_VERDICT_CODE, code);
     pin_netlink_close(batch, verdict);
     pin_netlink_close(batch, data);
     close_expression(batch, expression);
+}
+
+static void accept_packet(struct pin_netlink *batch) {
+    decide(batch, NF_ACCEPT);
 }
 
 static void to_broker(struct pin_netlink *batch) {
@@ -114,10 +124,25 @@ static void to_broker(struct pin_netlink *batch) {
     close_expression(batch, expression);
 }
 
-static void report(struct pin_netlink *batch) {
-    uint16_t group = htons(PIN_EGRESS_LOG_GROUP);
+static void tell(struct pin_netlink *batch, uint16_t number) {
+    uint16_t group = htons(number);
     struct expression expression = open_expression(batch, "log");
     pin_netlink_put(batch, NFTA_LOG_GROUP, &group, sizeof(group));
+    close_expression(batch, expression);
+}
+
+static void report(struct pin_netlink *batch) {
+    tell(batch, PIN_EGRESS_LOG_GROUP);
+}
+
+/* Beyond this rate the rule ends here, and the next one holds. */
+static void at_most(struct pin_netlink *batch, uint64_t per_second, uint32_t burst) {
+    struct expression expression = open_expression(batch, "limit");
+    uint64_t rate = htobe64(per_second), unit = htobe64(1);
+    pin_netlink_put(batch, NFTA_LIMIT_RATE, &rate, sizeof(rate));
+    pin_netlink_put(batch, NFTA_LIMIT_UNIT, &unit, sizeof(unit));
+    pin_netlink_put_be32(batch, NFTA_LIMIT_BURST, burst);
+    pin_netlink_put_be32(batch, NFTA_LIMIT_TYPE, NFT_LIMIT_PKTS);
     close_expression(batch, expression);
 }
 
@@ -224,12 +249,45 @@ static void connections_v6(struct pin_netlink *batch) {
     connections(batch);
 }
 
-/* Resets and the like; a segment that opens nothing can only reach who is there. */
-static void other_segments(struct pin_netlink *batch) {
+static void flags_are(struct pin_netlink *batch, uint8_t mask, uint8_t flags) {
     protocol_is(batch, IPPROTO_TCP);
     load_payload(batch, NFT_PAYLOAD_TRANSPORT_HEADER, TCP_FLAGS_OFFSET, 1);
-    mask_bits(batch, &(uint8_t){TCP_SYN}, 1);
-    must_equal_byte(batch, 0);
+    mask_bits(batch, &mask, 1);
+    must_equal_byte(batch, flags);
+}
+
+/* The broker has dialled, and sends it again. */
+static void let_in(struct pin_netlink *batch) {
+    uint32_t mark = PIN_EGRESS_OPEN_MARK;
+    load_meta(batch, NFT_META_MARK);
+    must_equal(batch, &mark, sizeof(mark));
+    flags_are(batch, TCP_SYN, TCP_SYN);
+    to_broker(batch);
+    accept_packet(batch);
+}
+
+/* The first segment of a connection: the broker is told, and dials; openings.h. */
+static void openings(struct pin_netlink *batch) {
+    flags_are(batch, TCP_SYN | TCP_ACK, TCP_SYN);
+    at_most(batch, OPENINGS_PER_SECOND, OPENINGS_BURST);
+    to_broker(batch); /* without its listener the rule ends here, and the connection is refused below */
+    tell(batch, PIN_EGRESS_OPEN_GROUP);
+    decide(batch, NF_DROP);
+}
+
+static void openings_v4(struct pin_netlink *batch) {
+    is_name_v4(batch);
+    openings(batch);
+}
+
+static void openings_v6(struct pin_netlink *batch) {
+    is_name_v6(batch);
+    openings(batch);
+}
+
+/* Resets and the like; a segment that opens nothing can only reach who is there. */
+static void other_segments(struct pin_netlink *batch) {
+    flags_are(batch, TCP_SYN, 0);
     accept_packet(batch);
 }
 
@@ -263,6 +321,10 @@ static const struct {
     {rejections_v6,  ALWAYS       },
     {questions_udp,  ALWAYS       },
     {questions_tcp,  ALWAYS       },
+    {let_in,         ALWAYS       },
+    {openings,       ADDRESSES_TOO},
+    {openings_v4,    NAMES_ONLY   },
+    {openings_v6,    NAMES_ONLY   },
     {connections,    ADDRESSES_TOO},
     {connections_v4, NAMES_ONLY   },
     {connections_v6, NAMES_ONLY   },

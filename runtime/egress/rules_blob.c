@@ -15,21 +15,6 @@
 
 static const uint8_t magic[8] = "PINEGR3";
 
-/* The limits in the order in which they are written. */
-static const size_t limit_offsets[] = {
-    offsetof(struct pin_egress_limits, connections_at_once),
-    offsetof(struct pin_egress_limits, connections_total),
-    offsetof(struct pin_egress_limits, bytes_out),
-    offsetof(struct pin_egress_limits, bytes_in),
-    offsetof(struct pin_egress_limits, bytes_per_second),
-    offsetof(struct pin_egress_limits, idle_ns),
-    offsetof(struct pin_egress_limits, lifetime_ns),
-    offsetof(struct pin_egress_limits, names_total),
-    offsetof(struct pin_egress_limits, names_per_second),
-};
-_Static_assert(PIN_COUNT(limit_offsets) * sizeof(uint64_t) == sizeof(struct pin_egress_limits),
-               "every limit is written");
-
 struct writer {
     uint8_t *at;
     const uint8_t *end;
@@ -58,8 +43,9 @@ static void put_text(struct writer *out, const char *text) {
 }
 
 static void put_limits(struct writer *out, const struct pin_egress_limits *limits) {
-    for (size_t i = 0; i < PIN_COUNT(limit_offsets); i++)
-        put_number(out, *(const uint64_t *)(const void *)((const char *)limits + limit_offsets[i]), 8);
+    for (size_t i = 0; i < PIN_EGRESS_LIMIT_COUNT; i++)
+        put_number(out, *(const uint64_t *)(const void *)((const char *)limits + pin_egress_limit_offsets[i]),
+                   8);
 }
 
 /* Its place in the list, from 1; 0: none. */
@@ -239,8 +225,8 @@ static bool take_rules(struct pin_cursor *in, struct pin_arena *arena, const str
 }
 
 static bool take_limits(struct pin_cursor *in, struct pin_egress_limits *limits) {
-    for (size_t i = 0; i < PIN_COUNT(limit_offsets); i++)
-        if (!take_u64(in, (uint64_t *)(void *)((char *)limits + limit_offsets[i])))
+    for (size_t i = 0; i < PIN_EGRESS_LIMIT_COUNT; i++)
+        if (!take_u64(in, (uint64_t *)(void *)((char *)limits + pin_egress_limit_offsets[i])))
             return false;
     return true;
 }

@@ -9,12 +9,15 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/names.h"
 #include "base/units.h"
 
 #define END_WITHIN_MS 1000
+#define LOOK_EVERY_MS 100
 
 struct pin_egress_plan pin_egress_plan_for(const struct pin_egress_rule *rules, size_t count) {
     struct pin_egress_plan plan = {.udp = false};
@@ -25,6 +28,15 @@ struct pin_egress_plan pin_egress_plan_for(const struct pin_egress_rule *rules, 
     return plan;
 }
 
+static bool start(struct pin_egress_session *session, const struct pin_broker_options *options,
+                  struct pin_egress_sockets *sockets, struct pin_error *err) {
+    *session = PIN_EGRESS_SESSION_NONE;
+    session->rules = options->setup->rules;
+    session->drain_ns = pin_broker_drain_ns(&options->setup->limits);
+    session->started = pin_broker_start(options, sockets, &session->broker, err);
+    return session->started;
+}
+
 bool pin_egress_session_start(struct pin_egress_session *session, const char *program,
                               const struct pin_egress_setup *setup, struct pin_egress_sockets *sockets,
                               struct pin_error *err) {
@@ -33,11 +45,18 @@ bool pin_egress_session_start(struct pin_egress_session *session, const char *pr
         .resolv_conf = secure_getenv("PINFOLD_RESOLV_CONF"), /* the caller's own word about his own run */
         .setup = setup,
         .life = -1,
+        .door = -1,
     };
-    *session = PIN_EGRESS_SESSION_NONE;
-    session->rules = setup->rules;
-    session->started = pin_broker_start(&options, sockets, &session->broker, err);
-    return session->started;
+    return start(session, &options, sockets, err);
+}
+
+bool pin_egress_session_publish(struct pin_egress_session *session, const char *program,
+                                const struct pin_egress_setup *setup, int door, const int *listeners,
+                                struct pin_error *err) {
+    struct pin_egress_sockets none = PIN_EGRESS_SOCKETS_NONE;
+    struct pin_broker_options options = {
+        .program = program, .setup = setup, .life = -1, .door = door, .listeners = listeners};
+    return start(session, &options, &none, err);
 }
 
 bool pin_egress_session_replace(struct pin_egress_session *session, const struct pin_egress_setup *setup,
@@ -49,6 +68,7 @@ bool pin_egress_session_replace(struct pin_egress_session *session, const struct
     if (!pin_broker_replace(&session->broker, setup, err))
         return false;
     session->next = setup->rules;
+    session->drain_ns = pin_broker_drain_ns(&setup->limits);
     session->is_replacing = true;
     return true;
 }
@@ -64,38 +84,87 @@ int pin_egress_session_fd(const struct pin_egress_session *session) {
     return session->started && !session->lost ? session->broker.control : -1;
 }
 
+void pin_egress_session_settle(struct pin_egress_session *session) {
+    if (pin_egress_session_fd(session) >= 0)
+        pin_broker_settle(&session->broker);
+}
+
+/* One that is for the sums alone is nobody's business. */
+static enum pin_broker_news next_told(struct pin_egress_session *session, struct pin_egress_event *event) {
+    enum pin_broker_news news;
+    while ((news = pin_broker_next(&session->broker, rule_count(session), event)) == PIN_BROKER_EVENT) {
+        pin_egress_usage_add(&session->usage, event);
+        if (event->kind != PIN_EGRESS_EVENT_BYTES)
+            break;
+    }
+    return news;
+}
+
 bool pin_egress_session_next(struct pin_egress_session *session, struct pin_egress_event *event) {
     if (pin_egress_session_fd(session) < 0)
         return false;
-    switch (pin_broker_next(&session->broker, rule_count(session), event)) {
+    switch (next_told(session, event)) {
     case PIN_BROKER_NOTHING: return false;
-    case PIN_BROKER_GONE: session->lost = session->broker.pid != 0; return false;
+    case PIN_BROKER_GONE: session->lost = session->lost || session->end_by_ns == 0; return false;
     case PIN_BROKER_EVENT: break;
     }
     if (event->kind == PIN_EGRESS_EVENT_REPLACED && session->is_replacing) {
         session->rules = session->next;
         session->is_replacing = false;
     }
-    pin_egress_usage_add(&session->usage, event);
     if (event->kind == PIN_EGRESS_EVENT_FAULT)
         memcpy(session->fault, event->name, sizeof(session->fault));
     return true;
 }
 
-void pin_egress_session_end(struct pin_egress_session *session) {
+static uint64_t now_ns(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * PIN_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* False: there are events, which the broker waits for somebody to take, or it is time to look around. One
+ * that is past its time, or has sent what can't be right, is killed, however much it has to say. */
+static bool await_end(const struct pin_egress_session *session) {
+    struct pollfd ends[] = {
+        {.fd = session->broker.pidfd,   .events = POLLIN},
+        {.fd = session->broker.control, .events = POLLIN}
+    };
+    for (uint64_t now; !session->lost && (now = now_ns()) < session->end_by_ns;) {
+        uint64_t left = (session->end_by_ns - now) / PIN_NS_PER_MS + 1;
+        if (poll(ends, PIN_COUNT(ends), left < LOOK_EVERY_MS ? (int)left : LOOK_EVERY_MS) <= 0)
+            return false;
+        if (ends[0].revents != 0)
+            return true;
+        if ((ends[1].revents & POLLHUP) == 0)
+            return false;
+        ends[1].fd = -1; /* closed: only its end is missing */
+    }
+    (void)syscall(SYS_pidfd_send_signal, session->broker.pidfd, SIGKILL, NULL, 0); /* it may be dead */
+    return true;
+}
+
+bool pin_egress_session_end(struct pin_egress_session *session, bool drains) {
     if (!session->started || session->broker.pid == 0)
-        return;
-    (void)shutdown(session->broker.control, SHUT_WR); /* it may be gone already */
-    struct pollfd end = {.fd = session->broker.pidfd, .events = POLLIN};
-    if (poll(&end, 1, END_WITHIN_MS) != 1)
-        (void)syscall(SYS_pidfd_send_signal, session->broker.pidfd, SIGKILL, NULL, 0);
+        return true;
+    if (session->end_by_ns == 0 || (session->is_draining && !drains)) {
+        pin_broker_end(&session->broker, drains);
+        session->is_draining = drains;
+        session->end_by_ns = now_ns() + (drains ? session->drain_ns : 0) + END_WITHIN_MS * PIN_NS_PER_MS;
+    }
+    if (!await_end(session))
+        return false;
     while (waitpid(session->broker.pid, NULL, 0) < 0 && errno == EINTR)
         ;
     session->broker.pid = 0;
+    return true;
 }
 
 void pin_egress_session_free(struct pin_egress_session *session) {
-    pin_egress_session_end(session);
+    struct pin_egress_event unwanted;
+    while (!pin_egress_session_end(session, false))
+        while (pin_egress_session_next(session, &unwanted))
+            ;
     pin_close_fd(&session->broker.pidfd);
     pin_close_fd(&session->broker.control);
     session->started = false;

@@ -15,6 +15,7 @@
 #include "base/io.h"
 
 #define STATUS_WITHIN_MS 500
+#define SETTLED_WITHIN_MS 20
 #define HIGH_FD                                                                                              \
     64 /* above every number that the broker expects: no dup2() lands on what is still to be moved */
 
@@ -37,11 +38,15 @@ static bool pack(struct parcel *parcel, int number, int fd, struct pin_error *er
     return true;
 }
 
-static bool pack_all(struct parcel *parcel, const struct pin_egress_sockets *sockets, int control, int rules,
-                     int life, struct pin_error *err) {
+static bool pack_all(struct parcel *parcel, const struct pin_broker_options *options,
+                     const struct pin_egress_sockets *sockets, int control, int rules,
+                     struct pin_error *err) {
     bool packed = pack(parcel, PIN_BROKER_CONTROL_FD, control, err) &&
                   pack(parcel, PIN_BROKER_RULES_FD, rules, err) &&
-                  pack(parcel, PIN_BROKER_LIFE_FD, life, err);
+                  pack(parcel, PIN_BROKER_LIFE_FD, options->life, err) &&
+                  pack(parcel, PIN_BROKER_DOOR_FD, options->door, err);
+    for (size_t i = 0; packed && options->door >= 0 && i < options->setup->rules.allow_count; i++)
+        packed = pack(parcel, PIN_BROKER_LISTENER_FD + (int)i, options->listeners[i], err);
     for (int i = 0; packed && i < PIN_EGRESS_SOCKET_COUNT; i++)
         packed = pack(parcel, PIN_BROKER_SOCKET_FD + i, sockets->fds[i], err);
     return packed;
@@ -108,7 +113,7 @@ static bool start(const struct pin_broker_options *options, const struct pin_egr
     struct parcel parcel;
     memset(parcel.fds, -1, sizeof(parcel.fds));
     struct pin_broker made = {.control = ours};
-    bool started = pack_all(&parcel, sockets, theirs, rules, options->life, err) &&
+    bool started = pack_all(&parcel, options, sockets, theirs, rules, err) &&
                    spawn(options, &parcel, &made.pid, err) && open_pidfd(&made, err);
     close_parcel(&parcel);
     if (!started)
@@ -154,6 +159,28 @@ bool pin_broker_replace(const struct pin_broker *broker, const struct pin_egress
                         struct pin_error *err) {
     PIN_CLOSE int blob = pin_rules_blob_write(setup, err);
     return blob >= 0 && request(broker, PIN_BROKER_REPLACE, blob, err);
+}
+
+void pin_broker_end(const struct pin_broker *broker, bool drains) {
+    const char word = drains ? PIN_BROKER_END : PIN_BROKER_CUT;
+    bool told =
+        send(broker->control, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1; /* else it is gone already */
+    if (!drains || !told)
+        (void)shutdown(broker->control, SHUT_WR);
+}
+
+void pin_broker_settle(const struct pin_broker *broker) {
+    struct pin_error unasked = {0}; /* then it tells later */
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return;
+    PIN_CLOSE int ours = ends[0];
+    PIN_CLOSE int theirs = ends[1];
+    struct pollfd told = {.fd = ours};
+    if (!request(broker, PIN_BROKER_SETTLE, theirs, &unasked))
+        return;
+    pin_close_fd(&theirs);
+    (void)poll(&told, 1, SETTLED_WITHIN_MS); /* POLLHUP alone */
 }
 
 /* Until the broker has closed its end. */

@@ -9,7 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PIN_SYNTHETIC_MAX 8192
+#define PIN_SYNTHETIC_MAX 16384
+#define PIN_SYNTHETIC_WILD_MAX                                                                               \
+    8192 /* for names below wildcards: they can't use up those that rules spell out */
 
 struct pin_synthetic;
 

@@ -1,20 +1,21 @@
 /* udp_packet.h: a UDP datagram as a whole IP packet, for a raw socket.
  *
- * Pure. Source: RFC 768, RFC 791 3.1, RFC 8200 3 and 8.1.
+ * Pure. Source: RFC 768.
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include <stdbool.h>
+
+#include "runtime/egress/ip_packet.h"
 
 #define PIN_UDP_HEADERS_MAX 48
 #define PIN_UDP_DATA_MAX 65000 /* of one datagram: it fits either kind of packet */
 
-struct pin_udp_end {
-    uint8_t address[16]; /* IPv4 mapped; both ends are of one family */
-    uint16_t port;
-};
+/* What the sender of a datagram of `size` bytes is told: that its destination is forbidden, or that nobody is
+ * there. */
+size_t pin_udp_packet_refusal(const struct pin_ip_end *from, const struct pin_ip_end *to, size_t size,
+                              bool forbidden, uint8_t packet[PIN_IP_ERROR_MAX]);
 
 /* Writes the headers into the bytes that end where `data` begins; returns how many. */
-size_t pin_udp_packet_head(const struct pin_udp_end *from, const struct pin_udp_end *to, uint8_t *data,
+size_t pin_udp_packet_head(const struct pin_ip_end *from, const struct pin_ip_end *to, uint8_t *data,
                            size_t size);

@@ -26,6 +26,7 @@ struct pin_host {
     bool time_namespaces;
     uint64_t hard_limits[PIN_HOST_RLIMITS]; /* the caller's own, by RLIMIT_*; UINT64_MAX: none */
     bool raises_limits;                     /* CAP_SYS_RESOURCE: a sandbox may be given more than those */
+    bool swaps;                             /* there is swap space */
     uint32_t lacks;                         /* set of 1u << enum pin_protection that can't be had here */
     const char *lacks_hint;                 /* how to get those of the cgroups; NULL: nothing is known */
     struct pin_subids subuids, subgids;     /* see pin_host_subids() */

@@ -24,6 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <linux/capability.h>
+
 #include "runtime/init/protocol.h"
 
 #define CHILDREN_MAX 512
@@ -34,6 +36,8 @@ struct child {
     pid_t pid; /* 0: free */
     uint32_t id;
     bool last;
+    bool other;   /* it has another user than we have, */
+    uint32_t uid; /* this one */
 };
 
 static struct child children[CHILDREN_MAX];
@@ -249,6 +253,25 @@ static void enter_cgroup(const struct request *request, struct outcome *outcome)
             give_up(outcome, PIN_INIT_STAGE_CGROUP);
 }
 
+/* Giving up the permitted ones gives up the ambient ones, which would be kept over execve(2). */
+static bool drop_capabilities(void) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    static const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3];
+    return syscall(SYS_capset, &header, none) == 0;
+}
+
+/* The plain calls: a library's would reach for threads. A new user makes our memory, which the child shares,
+ * what fs.suid_dumpable says. */
+static void become_user(const struct pin_init_exec *head, struct outcome *outcome) {
+    if (!(head->flags & PIN_INIT_USER))
+        return;
+    if ((getgroups(0, NULL) > 0 && syscall(SYS_setgroups, 0, NULL) != 0) ||
+        syscall(SYS_setresgid, head->gid, head->gid, head->gid) != 0 ||
+        syscall(SYS_setresuid, head->uid, head->uid, head->uid) != 0 ||
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || (head->uid != 0 && !drop_capabilities()))
+        give_up(outcome, PIN_INIT_STAGE_USER);
+}
+
 static void become(const struct request *request, struct outcome *outcome) {
     enter_cgroup(request, outcome);
     (void)setsid(); /* can't fail: a new child leads no group */
@@ -256,6 +279,7 @@ static void become(const struct request *request, struct outcome *outcome) {
         give_up(outcome, PIN_INIT_STAGE_TTY);
     place_descriptors(request, outcome);
     (void)umask((mode_t)request->head.umask & 0777);
+    become_user(&request->head, outcome);
     if (chdir(request->cwd) < 0)
         give_up(outcome, PIN_INIT_STAGE_CWD);
     static const uint64_t none = 0;
@@ -316,7 +340,8 @@ static void start(struct request *request) {
     if (outcome.error != 0) { /* a child that gave up is reaped as an unknown one */
         send_not_started(request->id, outcome.error, outcome.stage);
     } else {
-        *place = (struct child){pid, request->id, (request->head.flags & PIN_INIT_LAST) != 0};
+        *place = (struct child){pid, request->id, (request->head.flags & PIN_INIT_LAST) != 0,
+                                (request->head.flags & PIN_INIT_USER) != 0, request->head.uid};
         send_message(PIN_INIT_STARTED, request->id, pid, NULL, master);
     }
     if (master >= 0)
@@ -345,16 +370,42 @@ static void execute(struct request *request, uint32_t length) {
     }
 }
 
+/* By a child of ours that becomes the other's user: whether we may signal that one is not for us to say. */
+static void signal_as(uint32_t uid, pid_t whom, int signal) {
+    pid_t pid = vfork();
+    if (pid != 0)
+        return; /* reaped as an unknown one */
+    if (syscall(SYS_setresuid, uid, uid, uid) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
+        (void)kill(whom, signal);
+    _exit(0);
+}
+
+static void signal_all(int signal) {
+    (void)kill(-1, signal); /* all but ourselves; none there: nothing to do */
+    for (size_t i = 0; i < CHILDREN_MAX; i++) {
+        bool told = false;
+        for (size_t j = 0; j < i; j++)
+            told = told || (children[j].pid != 0 && children[j].other && children[j].uid == children[i].uid);
+        if (children[i].pid != 0 && children[i].other && !told)
+            signal_as(children[i].uid, -1, signal);
+    }
+}
+
 /* A child leads its own session and group. Its number isn't given to another process before we reap it, and
  * then it is no longer in the table: no signal can go astray. */
 static void pass_signal(uint32_t id, int signal) {
     if (id == 0) {
-        (void)kill(-1, signal); /* all but ourselves; none there: nothing to do */
+        signal_all(signal);
         return;
     }
-    for (size_t i = 0; i < CHILDREN_MAX; i++)
-        if (children[i].pid != 0 && children[i].id == id)
+    for (size_t i = 0; i < CHILDREN_MAX; i++) {
+        if (children[i].pid == 0 || children[i].id != id)
+            continue;
+        if (children[i].other)
+            signal_as(children[i].uid, -children[i].pid, signal);
+        else
             (void)kill(-children[i].pid, signal); /* the group may be gone between */
+    }
 }
 
 static void serve(void) {
@@ -404,8 +455,6 @@ static int prepare(void) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "pinfold-init", 0, 0, 0);
     (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof(all));
-    for (int number = 1; number < 65; number++) /* what is ignored here would stay ignored in the children */
-        (void)signal(number, SIG_DFL);
     (void)sigemptyset(&child);
     (void)sigaddset(&child, SIGCHLD);
     return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -35,6 +35,7 @@ enum pin_init_type {
     PIN_INIT_CHANGES,      /* the builder: one descriptor, the upper directory of a copy-on-write workspace */
     PIN_INIT_UPPER,        /* the builder: one descriptor, the upper directory of a root from layers */
     PIN_INIT_EGRESS,       /* the builder: value: set of enum pin_egress_socket; a descriptor for each */
+    PIN_INIT_DOOR,         /* the builder: one descriptor, a socket of the network namespace */
     PIN_INIT_WATCH,        /* the builder: one descriptor, the listener of a watched filter */
     PIN_INIT_READY,        /* init runs, inside every wall */
     PIN_INIT_STARTED,     /* id; value: pid inside; with PIN_INIT_TTY one descriptor: the terminal's master */
@@ -48,7 +49,9 @@ enum pin_init_stage {
     PIN_INIT_STAGE_CWD,
     PIN_INIT_STAGE_EXEC,
     PIN_INIT_STAGE_TTY,
-    PIN_INIT_STAGE_CGROUP
+    PIN_INIT_STAGE_CGROUP,
+    PIN_INIT_STAGE_USER,
+    PIN_INIT_STAGE_COUNT
 };
 
 struct pin_init_message {
@@ -65,12 +68,14 @@ enum pin_init_flags {
     PIN_INIT_FRAME = 8, /* a descriptor for frames is sent; it becomes descriptor 3 inside */
     PIN_INIT_TTY = 16,  /* make a terminal: 0, 1 and 2 are its slave; no descriptor for them is sent */
     PIN_INIT_LAST = 32, /* init exits when this process ends, which kills all others */
+    PIN_INIT_USER = 64, /* as `uid` and `gid`, which the sandbox's capabilities have to allow */
 };
 
 struct pin_init_exec {
     uint32_t flags;
     uint32_t umask;         /* 0 to 0777 */
     uint16_t rows, columns; /* of the terminal */
+    uint32_t uid, gid;      /* of PIN_INIT_USER: without groups, and without capabilities unless it is 0 */
     uint32_t argc, envc;
     uint32_t entrances; /* files that are sent last: the child writes "0" into each before all else, which
                            moves it into a cgroup of its own before it runs anything of anybody's */

@@ -30,9 +30,16 @@ static void on_again(void *self) {
     attachment->again = NULL; /* the step that ends now advances it */
 }
 
-static void on_gone(void *self, int error) {
-    (void)self;
-    (void)error; /* a sink that is broken takes everything; the connection says when nobody is there */
+/* A sink that is broken takes everything; where nobody reads any more the connection says so. */
+static void on_broken(void *self, int error) {
+    struct attachment *attachment = self;
+    struct pin_error err = {0};
+    if (attachment->conn == NULL || error == EPIPE || error == ECONNRESET)
+        return;
+    errno = error;
+    (void)pin_fail_errno(&err, "write the command's output");
+    pin_conn_fail(attachment->conn, attachment->request_id, &err);
+    attachment->conn = NULL;
 }
 
 static bool is_full(const struct attachment *attachment) {
@@ -96,11 +103,10 @@ static bool read_one(struct attachment *attachment) {
 
 static void finish(struct attachment *attachment) {
     const struct ended *ended = &attachment->kept->ended[attachment->exec % ENDS_KEPT];
-    json_t *signal = ended->signal != 0 ? json_integer(ended->signal) : json_null();
     pin_conn_send(attachment->conn,
                   json_pack("{s:I, s:I, s:{s:s, s:i, s:o}}", "id", (json_int_t)attachment->request_id, "exec",
                             (json_int_t)attachment->exec, "result", "status", pin_status_name(ended->status),
-                            "exit_code", ended->exit_code, "signal", signal));
+                            "exit_code", ended->exit_code, "signal", pin_result_signal(ended->signal)));
     attachment->conn = NULL;
 }
 
@@ -170,6 +176,21 @@ void pin_attach_drop_conn(struct conn *conn) {
             attachment->conn = NULL;
 }
 
+bool pin_attach_serves(const struct conn *conn) {
+    for (const struct attachment *attachment = conn->kept->attachments; attachment != NULL;
+         attachment = attachment->next)
+        if (attachment->conn == conn)
+            return true;
+    return false;
+}
+
+static size_t count_of(const struct pin_kept *kept, pid_t peer) {
+    size_t count = 0;
+    for (const struct attachment *one = kept->attachments; one != NULL; one = one->next)
+        count += one->conn != NULL && one->conn->peer == peer;
+    return count;
+}
+
 void pin_attach_free_all(struct pin_kept *kept) {
     while (kept->attachments != NULL) {
         struct attachment *attachment = kept->attachments;
@@ -194,7 +215,7 @@ static bool find_exec(const struct pin_kept *kept, uint64_t wanted, uint32_t *fo
 }
 
 static bool open_sink(struct attachment *attachment, int stream, int *fd, struct pin_error *err) {
-    const struct pin_sink_events events = {attachment, NULL, on_gone};
+    const struct pin_sink_events events = {attachment, NULL, on_broken};
     attachment->sinks[stream] = pin_sink_new(attachment->kept->loop, *fd, true, &events, err);
     if (attachment->sinks[stream] != NULL)
         (void)pin_steal_fd(fd);
@@ -244,7 +265,8 @@ static bool attach(struct conn *conn, const struct pin_kept_request *request, st
                         conn->fd_count + request->lent_count, wanted);
     if (kept->attachment_count >= ATTACHMENTS_MAX)
         return pin_fail(err, PIN_ERROR_EXHAUSTED, "%d are attached in this sandbox already", ATTACHMENTS_MAX);
-    if (!find_exec(kept, request->exec, &number, &exec, err) ||
+    if (!pin_peer_may(count_of(kept, conn->peer), ATTACHMENTS_MAX, "attachments", err) ||
+        !find_exec(kept, request->exec, &number, &exec, err) ||
         !pin_conn_borrow(conn, request->lent, request->lent_count, err))
         return false;
     struct attachment *attachment = calloc(1, sizeof(*attachment));

@@ -34,6 +34,7 @@ void pin_kept_sample(struct pin_kept *kept) {
 void pin_kept_bill(struct pin_kept *kept) {
     if (kept->given->used == NULL)
         return;
+    pin_kept_settle_egress(kept); /* of connections that are open, too */
     kept->billed_ns = pin_now_ns();
     pin_memory_account_add(&kept->memory, kept->billed_ns, kept->memory.held_bytes);
     kept->given->used(kept->given->self, kept->memory.byte_ms, kept->last_exec);

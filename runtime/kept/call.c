@@ -42,7 +42,9 @@ void pin_call_free(struct call *call) {
     pin_timer_cancel(&call->wall);
     pin_timer_cancel(&call->tick);
     close_io(call);
+    pin_call_free_secrets(call);
     pin_result_free(&call->result);
+    free(call->missing);
     free(call);
 }
 
@@ -82,12 +84,14 @@ static void kill_tree(struct call *call) {
 }
 
 void pin_call_end(struct call *call, enum pin_status reason) {
-    if (!call->has_reason) {
+    if (!call->has_reason && !call->answered) {
         call->has_reason = true;
         call->reason = reason;
     }
     if (call->state == CALL_QUEUED)
         call->state = CALL_DONE;
+    else if (call->state == CALL_OPENING)
+        pin_kept_end(call->kept, "nobody waits for its one call", 0);
     else if (call->state == CALL_RUNNING)
         kill_tree(call);
 }
@@ -104,12 +108,42 @@ static void on_cut(void *self) {
         pin_call_end(call, PIN_STATUS_OUTPUT);
 }
 
+static void add_frame(struct call *call, const struct pin_frame_info *info, const uint8_t *payload,
+                      bool from_fd) {
+    uint64_t limit_bytes = call->kept->given->limits.frame_bytes;
+    struct pin_frame_info masked_info = *info;
+    size_t size = 0;
+    if (call->mask == NULL || payload == NULL) {
+        pin_result_add_frame(&call->result, info, payload, from_fd, limit_bytes);
+        return;
+    }
+    PIN_FREE uint8_t *masked = pin_mask_bytes(call->mask, payload, info->length, &size);
+    if (masked == NULL || size > UINT32_MAX) {
+        pin_call_end(call, PIN_STATUS_KILLED); /* rather than a value gets out */
+        return;
+    }
+    masked_info.length = (uint32_t)size; /* of what is handed on */
+    pin_result_add_frame(&call->result, &masked_info, masked, from_fd, limit_bytes);
+}
+
+static void on_stdout_frame(void *self, const struct pin_frame_info *info, const uint8_t *payload) {
+    add_frame(self, info, payload, false);
+}
+
 static void on_frame(void *self, const struct pin_frame_info *info, const uint8_t *payload) {
     struct call *call = self;
-    if (call->state == CALL_AHEAD && info->verdict == PIN_FRAME_WHOLE && info->kind == PIN_FRAME_PROGRESS)
+    bool whole = info->verdict == PIN_FRAME_WHOLE;
+    if (call->state == CALL_AHEAD && whole && info->kind == PIN_FRAME_PROGRESS) {
         pin_runner_is_ready(call->kept->runner);
-    else
-        pin_result_add_frame(&call->result, info, payload, true, call->kept->given->limits.frame_bytes);
+        return;
+    }
+    add_frame(call, info, payload, true);
+    /* a fork is gone at once; an interpreter that tidies up takes longer than its call */
+    if (call->state == CALL_RUNNING && whole && info->kind == PIN_FRAME_RESULT && !call->has_reason &&
+        !call->kept->given->runner->forks) {
+        call->answered = true;
+        kill_tree(call);
+    }
 }
 
 /* A pipe whose end `inside` (0: it reads, 1: it writes) is for the call; ours doesn't block. */
@@ -132,15 +166,19 @@ static bool collect(struct call *call, int stream, struct pin_error *err) {
     const struct pin_limits *limits = &call->kept->given->limits;
     uint64_t limit_bytes = stream == ERR ? limits->stderr_bytes : limits->stdout_bytes;
     struct pin_frame_options frames = {
-        .pinfold = true, .limit_bytes = limits->frame_bytes, .result_seen = &call->result_seen};
+        .letta = stream == OUT && call->kept->given->runner->letta_frames,
+        .pinfold = stream == FRAME,
+        .limit_bytes = limits->frame_bytes,
+        .result_seen = stream == FRAME ? &call->result_seen : &call->out_result_seen,
+    };
     struct pin_text *texts[] = {&call->result.out, &call->result.err, &call->strays};
     struct pin_collector_options options = {
         .limit_bytes = limit_bytes > PIN_CAPTURE_MAX ? PIN_CAPTURE_MAX : limit_bytes,
         .outlet = stream == FRAME ? NULL : &call->outlets[stream],
         .record = texts[stream],
-        .frames = stream == FRAME ? &frames : NULL,
+        .frames = frames.letta || frames.pinfold ? &frames : NULL,
         .self = call,
-        .on_frame = on_frame,
+        .on_frame = stream == FRAME ? on_frame : on_stdout_frame,
         .on_cut = stream == FRAME ? NULL : on_cut,
     };
     memcpy(frames.nonce, call->nonce, sizeof(frames.nonce));
@@ -167,7 +205,7 @@ struct call *pin_call_new(struct pin_kept *kept, struct pin_error *err) {
         return NULL;
     }
     call->kept = kept;
-    call->packet = call->request = -1;
+    call->packet = call->sealed = call->request = -1;
     for (int i = 0; i < CALL_FDS; i++)
         call->inside[i] = -1;
     call->tick_ns = FIRST_TICK_NS;
@@ -209,7 +247,7 @@ void pin_call_started(struct call *call) {
 
 void pin_call_exited(struct call *call, int status) {
     struct pin_result *result = &call->result;
-    pin_result_set_exit(result, status);
+    pin_result_set_exit(result, call->answered ? 0 : status);
     if (result->signal == SIGKILL && !call->has_reason && pin_runner_was_out_of_memory(call->kept->runner)) {
         call->has_reason = true;
         call->reason = PIN_STATUS_MEMORY;
@@ -257,23 +295,46 @@ static bool is_drained(struct call *call) {
     return all;
 }
 
+static void add_missing(struct call *call, const struct pin_kept_given *given) {
+    struct pin_result *result = &call->result;
+    const char *lost[PIN_EGRESS_LOST_MAX];
+    size_t more = pin_kept_lost(call->kept, lost), count = given->missing_count;
+    result->missing = given->missing;
+    result->missing_count = count;
+    if (more == 0 || (call->missing = calloc(count + more, sizeof(*call->missing))) == NULL)
+        return;
+    for (size_t i = 0; i < count + more; i++)
+        call->missing[i] = i < count ? given->missing[i] : lost[i - count];
+    result->missing = call->missing;
+    result->missing_count = count + more;
+}
+
 static void describe(struct call *call) {
     const struct pin_kept_given *given = call->kept->given;
     struct pin_result *result = &call->result;
     result->sandbox = given->name;
     result->fingerprint = given->fingerprint;
-    result->missing = given->missing;
-    result->missing_count = given->missing_count;
+    add_missing(call, given);
     result->labels = json_incref(json_object_get(given->facts, "labels"));
     result->stray_bytes = call->strays.total_bytes;
     result->usage.wall_ns = pin_now_ns() - call->started_ns;
     pin_runner_usage(call->kept->runner, &result->usage);
 }
 
+/* Calls that are recorded don't come here: they run in a sandbox of their own. */
+static void add_denials(struct call *call) {
+    const struct pin_kept_given *given = call->kept->given;
+    const struct pin_kept_command command = {.started_ns = call->started_ns,
+                                             .own_time_ns = call->has_timeout ? call->timeout_ns : 0};
+    (void)given->denied(given->self, &command, &call->result);
+}
+
 static void finish(struct call *call) {
     const struct pin_kept_runner *runner = call->kept->given->runner;
     int code = 0;
+    pin_kept_settle_egress(call->kept); /* a broker's death, too */
     describe(call);
+    add_denials(call);
     call->state = CALL_DONE;
     if (call->conn == NULL)
         return;
@@ -299,7 +360,8 @@ void pin_call_advance(struct call *call) {
 
 /* Every process inside is dead. */
 void pin_call_give_up(struct call *call) {
-    bool unstarted = call->state == CALL_QUEUED || (call->state == CALL_RUNNING && !call->started);
+    bool unstarted = call->state == CALL_QUEUED || call->state == CALL_OPENING ||
+                     (call->state == CALL_RUNNING && !call->started);
     if (unstarted && call->conn != NULL) {
         struct pin_error err = {0};
         (void)pin_fail(&err, PIN_ERROR_BUSY, "the sandbox is ending");

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/units.h"
 #include "runtime/kept/call.h"
 
 #define MESSAGES_A_TURN 16 /* then it is somebody else's turn */
+#define ACCEPT_AGAIN_NS (100 * PIN_NS_PER_MS)
 
 static void close_fds(struct conn *conn) {
     for (size_t i = 0; i < conn->fd_count; i++)
@@ -77,6 +79,7 @@ void pin_conn_send(struct conn *conn, json_t *json) {
         pin_conn_close(conn);
         return;
     }
+    conn->used_ns = pin_now_ns();
     pin_sink_write(conn->sink, bytes, size);
     if (pin_sink_is_full(conn->sink) && conn->source != NULL)
         pin_source_pause(conn->source);
@@ -122,8 +125,10 @@ static bool take_descriptors(struct conn *conn, struct msghdr *message) {
             continue;
         size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
         for (size_t i = 0; i < count; i++) {
+            struct pin_error err = {0};
             int fd;
             memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+            (void)pin_conn_make_descriptors(conn->kept, fd, &err); /* this one has its own already */
             if (conn->fd_count < CONN_FDS_MAX)
                 conn->fds[conn->fd_count++] = fd;
             else
@@ -154,6 +159,10 @@ static bool receive(struct conn *conn) {
         pin_conn_close(conn);
         return false;
     }
+    conn->used_ns = pin_now_ns();
+    pin_conn_bound_halves(conn);
+    if (conn->closed)
+        return false;
     if (pin_wire_put(&conn->in, (size_t)got, &err))
         return true;
     pin_conn_fail(conn, 0, &err); /* where the next message begins can't be told any more */
@@ -227,11 +236,10 @@ bool pin_conn_borrow(struct conn *conn, const uint64_t *numbers, size_t count, s
 }
 
 /* The directory lets nobody else in; this is for a socket that was handed on. */
-static bool is_ours(int fd) {
-    struct ucred peer;
-    socklen_t size = sizeof(peer);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-           (peer.uid == geteuid() || peer.uid == 0);
+static bool is_ours(int fd, struct ucred *peer) {
+    socklen_t size = sizeof(*peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &size) == 0 &&
+           (peer->uid == geteuid() || peer->uid == 0);
 }
 
 static bool open_conn(struct conn *conn, struct pin_kept *kept) {
@@ -243,14 +251,51 @@ static bool open_conn(struct conn *conn, struct pin_kept *kept) {
     return conn->source != NULL;
 }
 
+static void on_accept_again(void *self) {
+    struct pin_kept *kept = self;
+    kept->accept_again = NULL;
+    if (kept->accepting != NULL)
+        pin_source_resume(kept->accepting);
+}
+
+/* Who waits to be let in is still there, and would be seen again at once, without an end. */
+static void pause_accepting(struct pin_kept *kept) {
+    struct pin_error err = {0};
+    if (kept->accept_again == NULL)
+        kept->accept_again =
+            pin_loop_at(kept->loop, pin_now_ns() + ACCEPT_AGAIN_NS, on_accept_again, kept, &err);
+    if (kept->accept_again != NULL)
+        pin_source_pause(kept->accepting);
+}
+
+/* Told in one write, or not at all: nobody waits for somebody who isn't let in. */
+static void turn_away(int fd, const struct pin_error *why) {
+    size_t size = 0;
+    json_t *reply = pin_error_json(why);
+    (void)json_object_set_new(reply, "id", json_integer(0));
+    PIN_FREE uint8_t *bytes = pin_wire_print(reply, &size);
+    if (bytes != NULL)
+        (void)send(fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 void pin_conn_accept(struct pin_kept *kept) {
+    struct ucred peer;
+    struct pin_error err = {0};
     PIN_CLOSE int fd = accept4(kept->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 || kept->conn_count >= CONNS_MAX || !is_ours(fd))
+    if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+        pause_accepting(kept);
+    if (fd < 0 || !is_ours(fd, &peer))
         return;
+    if (!pin_conn_make_descriptors(kept, fd, &err) || !pin_conn_make_room(kept, peer.pid, &err)) {
+        turn_away(fd, &err);
+        return;
+    }
     struct conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL)
         return;
     conn->kept = kept;
+    conn->peer = peer.pid;
+    conn->used_ns = pin_now_ns();
     conn->in.limit = PIN_WIRE_REQUEST_MAX;
     conn->fd = pin_steal_fd(&fd);
     if (!open_conn(conn, kept)) {

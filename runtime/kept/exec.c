@@ -9,9 +9,11 @@
 #include "base/units.h"
 #include "runtime/build/cgroup/leaf.h"
 #include "runtime/kept/call.h"
+#include "runtime/watch/watch_command.h"
 
 #define FIRST_TICK_NS (PIN_NS_PER_MS / 2)
 #define LAST_TICK_NS (20 * PIN_NS_PER_MS)
+#define STUCK_NS (15 * PIN_NS_PER_S) /* after SIGKILL: a process in an uninterruptible wait may take long */
 
 static uint64_t later(uint64_t from_ns, uint64_t delay_ns) {
     uint64_t sum;
@@ -27,10 +29,11 @@ struct exec *pin_exec_find(struct pin_kept *kept, uint64_t id) {
 
 void pin_exec_free(struct exec *exec) {
     struct pin_error err = {0};
-    struct pin_timer **timers[] = {&exec->wall, &exec->cpu, &exec->grace, &exec->tick};
+    struct pin_timer **timers[] = {&exec->wall, &exec->cpu, &exec->grace, &exec->tick, &exec->stuck};
     for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
         pin_timer_cancel(timers[i]);
     pin_exec_close_io(exec);
+    pin_context_close(exec);
     if (exec->leaf != NULL)
         (void)pin_cgroup_remove(exec->leaf, 0, &err); /* or with the sandbox's */
     pin_cgroup_free(exec->leaf);
@@ -41,6 +44,12 @@ void pin_exec_free(struct exec *exec) {
     free(exec);
 }
 
+static void on_stuck(void *self) {
+    struct exec *exec = self;
+    exec->stuck = NULL;
+    exec->is_stuck = true;
+}
+
 /* The tree of this command and nothing else. Without a cgroup of its own only its process group is known. */
 void pin_exec_kill(struct exec *exec) {
     struct pin_error err = {0};
@@ -48,6 +57,13 @@ void pin_exec_kill(struct exec *exec) {
         exec->state = EXEC_DONE;
     if (exec->state == EXEC_DONE)
         return;
+    if (exec->request.hand) { /* its processes are its context's */
+        pin_context_interrupt(exec);
+        pin_exec_cell_over(exec, SIGKILL);
+        return;
+    }
+    if (exec->stuck == NULL && !exec->is_stuck) /* without a timer it is waited for as long as it takes */
+        exec->stuck = pin_loop_at(exec->kept->loop, later(pin_now_ns(), STUCK_NS), on_stuck, exec, &err);
     if (exec->leaf == NULL)
         (void)pin_link_signal(&exec->kept->link, exec->id, SIGKILL, &err);
     else if (!pin_cgroup_kill(exec->leaf, &err))
@@ -57,6 +73,13 @@ void pin_exec_kill(struct exec *exec) {
 bool pin_exec_signal(struct exec *exec, int number, struct pin_error *err) {
     if (exec->state != EXEC_RUNNING)
         return true; /* it isn't there yet, or no more */
+    if (exec->request.hand) {
+        if (number == SIGKILL)
+            pin_exec_kill(exec);
+        else if (number != SIGCONT)
+            pin_context_interrupt(exec);
+        return true;
+    }
     bool ok = pin_link_signal(&exec->kept->link, exec->id, number, err);
     pin_kept_flush_link(exec->kept);
     return ok;
@@ -110,10 +133,11 @@ static void rewind_ticks(struct exec *exec) {
 }
 
 static void log_start(struct exec *exec) {
+    char user[32];
     json_t *args = json_array(), *whole;
     for (size_t i = 0; i < exec->request.arg_count; i++)
         (void)json_array_append_new(args, pin_exec_masked(exec, exec->request.args[i], SIZE_MAX));
-    whole = json_pack("{s:o}", "args", args);
+    whole = json_pack("{s:o, s:s*}", "args", args, "user", pin_exec_user_name(exec, user));
     PIN_FREE char *text = whole == NULL ? NULL : json_dumps(whole, JSON_COMPACT);
     json_decref(whole);
     if (text != NULL)
@@ -142,34 +166,72 @@ static void describe(struct exec *exec) {
     result->stray_bytes = exec->frames.strays.total_bytes;
 }
 
-/* What has happened is told all the same, and that it isn't in the audit log. */
-static void add_missing_audit(struct exec *exec) {
+/* What has happened is told all the same, and which record of it there isn't. */
+static void add_missing(struct exec *exec, const char *what) {
     struct pin_result *result = &exec->result;
-    exec->missing = calloc(result->missing_count + 1, sizeof(*exec->missing));
-    if (exec->missing == NULL)
+    const char **longer = calloc(result->missing_count + 1, sizeof(*longer));
+    if (longer == NULL)
         return;
     for (size_t i = 0; i < result->missing_count; i++)
-        exec->missing[i] = result->missing[i];
-    exec->missing[result->missing_count++] = "audit";
-    result->missing = exec->missing;
+        longer[i] = result->missing[i];
+    longer[result->missing_count++] = what;
+    free(exec->missing);
+    result->missing = exec->missing = longer;
+}
+
+static bool add_denials(struct exec *exec) {
+    const struct pin_kept_given *given = exec->kept->given;
+    const struct pin_kept_command command = {
+        .exec = exec->id,
+        .started_ns = exec->started_ns,
+        .own_time_ns = exec->request.has_timeout ? exec->request.timeout_ms * PIN_NS_PER_MS : 0,
+    };
+    pin_kept_settle_egress(exec->kept);
+    return given->denied(given->self, &command, &exec->result);
+}
+
+/* A broker that died before the command ended was missing for a part of it at least. */
+static void add_lost(struct exec *exec) {
+    const char *names[PIN_EGRESS_LOST_MAX];
+    size_t count = pin_kept_lost(exec->kept, names);
+    for (size_t i = 0; i < count; i++)
+        add_missing(exec, names[i]);
 }
 
 static void record_end(struct exec *exec) {
     const struct pin_kept_audit *audit = &exec->kept->given->audit;
     struct pin_error err = {0};
-    if (exec->is_recorded && !audit->end(audit->self, exec->id, &exec->result, &err))
-        add_missing_audit(exec);
+    bool told = add_denials(exec);
+    if ((exec->is_recorded && !audit->end(audit->self, exec->id, &exec->result, &err)) || !told)
+        add_missing(exec, "audit");
+    if (!pin_exec_remove_secret_files(exec))
+        add_missing(exec, "secrets");
+    if (exec->is_unlogged)
+        add_missing(exec, "log");
+    add_lost(exec);
+}
+
+/* The log has what couldn't be written. */
+static void note_output_error(struct exec *exec) {
+    struct pin_error err = {0};
+    if (exec->output_error == 0)
+        return;
+    errno = exec->output_error;
+    (void)pin_fail_errno(&err, "write the command's output");
+    pin_result_note(&exec->result, &err);
 }
 
 /* Told to whoever waits, kept for whoever asks later. */
 static void finish(struct exec *exec) {
     struct pin_kept *kept = exec->kept;
     struct pin_error err = {0};
+    note_output_error(exec);
     describe(exec);
     record_end(exec);
     if (!exec->is_logged)
         log_start(exec);
     log_end(exec);
+    pin_log_rest(&kept->log);
     kept->ended[exec->id % ENDS_KEPT] =
         (struct ended){exec->id, exec->result.status, exec->result.exit_code, exec->result.signal};
     if (exec->request.output == PIN_OUTPUT_STREAM && exec->sinks[0] != NULL)
@@ -181,7 +243,12 @@ static void finish(struct exec *exec) {
         pin_conn_send(exec->conn, json_pack("{s:I, s:I, s:O}", "id", (json_int_t)exec->request_id, "exec",
                                             (json_int_t)exec->id, "result", result));
     json_decref(result);
-    exec->state = EXEC_DONE;
+    exec->state = exec->hangs ? EXEC_HANGING : EXEC_DONE;
+    if (exec->hangs) {
+        exec->conn = NULL;
+        pin_exec_close_io(exec);
+    }
+    pin_context_cell_ends(exec);
     pin_kept_touch(kept);
 }
 
@@ -206,19 +273,6 @@ static void take_fds(struct exec *exec, struct conn *conn) {
     conn->fd_count = 0;
 }
 
-/* Init has no capability to become another: what the policy's identity says holds for every command. */
-static bool is_own_user(const struct pin_kept_given *given, const char *user, struct pin_error *err) {
-    char whole[32], number[16];
-    (void)snprintf(number, sizeof(number), "%u", (unsigned)given->uid);
-    (void)snprintf(whole, sizeof(whole), "%u:%u", (unsigned)given->uid, (unsigned)given->gid);
-    if (strcmp(user, number) == 0 || strcmp(user, whole) == 0)
-        return true;
-    (void)pin_fail(err, PIN_ERROR_REFUSED, "the policy grants the user %s, and not '%.40s'", whole, user);
-    (void)pin_point(err, "/identity");
-    return pin_hint(err,
-                    "every command of a sandbox has the policy's user; another one needs another sandbox");
-}
-
 /* Refusals by the policy are events; faults of a client's message aren't. */
 static void record_refusal(const struct conn *conn, const struct pin_kept_request *request,
                            const struct pin_error *refusal) {
@@ -227,44 +281,11 @@ static void record_refusal(const struct conn *conn, const struct pin_kept_reques
         .args = request->args,
         .arg_count = request->arg_count,
         .mask = conn->kept->mask != NULL ? conn->kept->mask->mask : NULL,
+        .request = request,
     };
     struct pin_error err = {0};
     if (audit->refuse != NULL && refusal->kind == PIN_ERROR_REFUSED)
         (void)audit->refuse(audit->self, &what, refusal, &err); /* it is refused either way */
-}
-
-static bool check(const struct conn *conn, const struct pin_kept_request *request, struct pin_error *err) {
-    const struct pin_kept *kept = conn->kept;
-    const struct pin_kept_given *given = kept->given;
-    size_t wanted = (size_t)request->input + request->out + request->err;
-    size_t given_fds = conn->fd_count + request->lent_count;
-    if (wanted != given_fds)
-        return pin_fail(err, PIN_ERROR_INVALID, "%zu descriptors came or are lent, and %zu are asked for",
-                        given_fds, wanted);
-    if (kept->ending)
-        return pin_fail(err, PIN_ERROR_BUSY, "the sandbox is ending");
-    if (kept->paused) {
-        (void)pin_fail(err, PIN_ERROR_BUSY, "the sandbox is paused");
-        return pin_hint(err, "'pinfold resume %s' lets it go on", given->name);
-    }
-    if (kept->exec_count >= EXECS_MAX)
-        return pin_fail(err, PIN_ERROR_EXHAUSTED, "%d commands run in this sandbox already", EXECS_MAX);
-    if (request->tty && !given->tty)
-        return pin_fail(err, PIN_ERROR_REFUSED, "the policy grants no terminal");
-    if (request->user != NULL && !is_own_user(given, request->user, err))
-        return false;
-    for (size_t i = 0; i < request->secret_count; i++)
-        if (!given->may_hand(given->self, request->secrets[i], err))
-            return false;
-    if (request->has_timeout && given->limits.wall_time_ns != PIN_UNLIMITED &&
-        request->timeout_ms > given->limits.wall_time_ns / PIN_NS_PER_MS)
-        return pin_fail(err, PIN_ERROR_REFUSED, "the policy grants a command %llu ms at most",
-                        (unsigned long long)(given->limits.wall_time_ns / PIN_NS_PER_MS));
-    for (size_t i = 0; i < request->env_count; i++)
-        if (!given->may_set(given->self, request->env[i]))
-            return pin_fail(err, PIN_ERROR_REFUSED, "the policy refuses the variable '%.*s'",
-                            (int)strcspn(request->env[i], "="), request->env[i]);
-    return true;
 }
 
 static void append(struct pin_kept *kept, struct exec *exec) {
@@ -279,8 +300,10 @@ static void append(struct pin_kept *kept, struct exec *exec) {
 void pin_exec_new(struct conn *conn, struct pin_kept_request *request) {
     struct pin_kept *kept = conn->kept;
     struct pin_error err = {0};
+    struct pin_exec_user user = {0};
     struct exec *exec = NULL;
-    if (check(conn, request, &err) && pin_conn_borrow(conn, request->lent, request->lent_count, &err) &&
+    if (pin_exec_check(conn, request, &user, &err) &&
+        pin_conn_borrow(conn, request->lent, request->lent_count, &err) &&
         (exec = calloc(1, sizeof(*exec))) == NULL)
         (void)pin_fail_errno(&err, "make room for a command");
     if (exec == NULL) {
@@ -292,13 +315,16 @@ void pin_exec_new(struct conn *conn, struct pin_kept_request *request) {
     exec->id = ++kept->last_exec;
     exec->request_id = request->id;
     exec->conn = conn;
+    exec->peer = conn->peer;
+    pin_exec_drop_known_secrets(kept, request);
     exec->request = *request;
     *request = (struct pin_kept_request){0};
-    exec->master = exec->input = exec->finding_fd = -1;
+    exec->master = exec->input = exec->finding_fd = exec->hand = -1;
     exec->state = EXEC_QUEUED;
     exec->started_ns = pin_now_ns();
     rewind_ticks(exec);
     take_fds(exec, conn);
+    exec->user = user;
     append(kept, exec);
     pin_exec_seek_secrets(exec);
     pin_kept_sample(kept);
@@ -308,7 +334,7 @@ static bool make_leaf(struct exec *exec, struct pin_link_command *command, struc
     const struct pin_cgroup *group = exec->kept->given->sandbox->cgroup;
     struct pin_error found = {0};
     char name[24];
-    (void)snprintf(name, sizeof(name), "exec-%u", exec->id);
+    (void)snprintf(name, sizeof(name), PIN_WATCH_COMMAND "%u", exec->id);
     exec->leaf = group == NULL ? NULL : pin_cgroup_leaf_create(group, name, &found);
     if (exec->leaf == NULL) { /* a host without cgroups, which the policy allows: it is among "missing" */
         if (group == NULL || found.kind == PIN_ERROR_UNSUPPORTED)
@@ -325,8 +351,14 @@ static bool make_leaf(struct exec *exec, struct pin_link_command *command, struc
 
 static bool record_start(struct exec *exec, struct pin_error *err) {
     const struct pin_kept_audit *audit = &exec->kept->given->audit;
-    const struct pin_kept_recorded what = {exec->request.args, exec->request.arg_count, &exec->secrets,
-                                           pin_exec_mask(exec)};
+    char user[32];
+    const struct pin_kept_recorded what = {
+        .args = exec->request.args,
+        .arg_count = exec->request.arg_count,
+        .user = pin_exec_user_name(exec, user),
+        .secrets = &exec->secrets,
+        .mask = pin_exec_mask(exec),
+    };
     if (audit->begin == NULL)
         return true;
     exec->is_recorded = audit->begin(audit->self, exec->id, &what, err);
@@ -356,28 +388,28 @@ static bool start(struct exec *exec, struct pin_error *err) {
         .envp = given->envp,
         .more_env = pin_exec_environment(exec),
     };
+    if (exec->user.other) {
+        command.flags |= PIN_INIT_USER;
+        command.uid = exec->user.uid;
+        command.gid = exec->user.gid;
+    }
     if (pin_exec_open_output(exec, err) && pin_exec_open_pipes(exec, &command, err) &&
-        make_leaf(exec, &command, err) && pin_exec_set_limits(exec, err))
+        (!exec->request.context || pin_context_open(exec, &command, err)) && make_leaf(exec, &command, err) &&
+        pin_exec_set_limits(exec, err))
         return pin_link_execute(&exec->kept->link, &command, err);
     for (size_t i = 0; i < command.fd_count; i++)
         (void)close(command.fds[i]);
     return false;
 }
 
-void pin_exec_start_next(struct pin_kept *kept) {
-    struct exec *exec = kept->execs;
-    struct pin_error err = {0};
-    while (exec != NULL && exec->state != EXEC_QUEUED)
-        exec = exec->next;
-    if (exec == NULL || kept->starting != NULL || kept->frozen || pin_link_wants_to_send(&kept->link))
-        return;
-    if (!start(exec, &err)) {
-        finish_unstarted(exec, false, &err);
-        return;
-    }
-    exec->state = EXEC_STARTING;
-    kept->starting = exec;
-    pin_kept_flush_link(kept);
+static bool start_handed(struct exec *cell, struct pin_error *err) {
+    struct pin_link_command command = {0};
+    bool ok = prepare(cell, err) && pin_exec_open_output(cell, err) &&
+              pin_exec_open_pipes(cell, &command, err) && pin_exec_set_limits(cell, err) &&
+              pin_context_hand(cell, command.fds, command.fd_count, err);
+    for (size_t i = 0; i < command.fd_count; i++)
+        (void)close(command.fds[i]);
+    return ok;
 }
 
 static void on_started(struct exec *exec, struct pin_link_message *message) {
@@ -398,7 +430,7 @@ static void on_started(struct exec *exec, struct pin_link_message *message) {
         exec->conn = NULL;
 }
 
-static void on_exited(struct exec *exec, int status) {
+static void set_outcome(struct exec *exec, int status) {
     struct pin_result *result = &exec->result;
     pin_result_set_exit(result, status);
     if (result->signal == SIGKILL && !exec->has_reason && pin_exec_was_out_of_memory(exec)) {
@@ -411,6 +443,38 @@ static void on_exited(struct exec *exec, int status) {
         result->exit_code = PIN_EXIT_TIMEOUT;
     if (exec->has_reason && (exec->reason == PIN_STATUS_MEMORY || exec->reason == PIN_STATUS_OUTPUT))
         result->exit_code = PIN_EXIT_MEMORY;
+}
+
+void pin_exec_start_next(struct pin_kept *kept) {
+    struct exec *exec = kept->execs;
+    struct pin_error err = {0};
+    while (exec != NULL && exec->state != EXEC_QUEUED)
+        exec = exec->next;
+    if (exec == NULL || kept->starting != NULL || kept->frozen || pin_link_wants_to_send(&kept->link))
+        return;
+    bool handed = exec->request.hand;
+    if (!(handed ? start_handed(exec, &err) : start(exec, &err))) {
+        finish_unstarted(exec, false, &err);
+        return;
+    }
+    pin_context_cell_begins(exec);
+    if (handed) {
+        struct pin_link_message none = {.fd = -1};
+        on_started(exec, &none);
+        return;
+    }
+    exec->state = EXEC_STARTING;
+    kept->starting = exec;
+    pin_kept_flush_link(kept);
+}
+
+static void on_exited(struct exec *exec, int status) {
+    if (exec->hangs) {
+        exec->hangs = false;
+        exec->state = exec->state == EXEC_HANGING ? EXEC_DONE : exec->state;
+        return;
+    }
+    set_outcome(exec, status);
     pin_timer_cancel(&exec->wall);
     pin_timer_cancel(&exec->cpu);
     pin_timer_cancel(&exec->grace);
@@ -418,10 +482,22 @@ static void on_exited(struct exec *exec, int status) {
     exec->state = EXEC_EMPTYING;
 }
 
+void pin_exec_cell_over(struct exec *cell, int status) {
+    if (cell->state == EXEC_RUNNING)
+        on_exited(cell, status);
+}
+
+/* Whose cells get no answer any more. */
+static void end_cells(const struct exec *context) {
+    for (struct exec *cell = context->kept->execs; cell != NULL; cell = cell->next)
+        if (cell->request.hand && cell->request.cell_of == context->id)
+            pin_exec_cell_over(cell, 1 << 8);
+}
+
 static bool in_order(const struct pin_kept *kept, const struct exec *exec, uint32_t type) {
     if (type == PIN_INIT_STARTED || type == PIN_INIT_NOT_STARTED)
         return exec != NULL && exec == kept->starting;
-    return type == PIN_INIT_EXITED && exec != NULL && exec->state == EXEC_RUNNING;
+    return type == PIN_INIT_EXITED && exec != NULL && (exec->state == EXEC_RUNNING || exec->hangs);
 }
 
 void pin_exec_on_message(struct pin_kept *kept, struct pin_link_message *message) {
@@ -436,6 +512,8 @@ void pin_exec_on_message(struct pin_kept *kept, struct pin_link_message *message
     }
     if (message->head.type == PIN_INIT_EXITED) {
         on_exited(exec, message->head.value);
+        if (exec->request.context)
+            end_cells(exec);
         return;
     }
     kept->starting = NULL;
@@ -476,7 +554,23 @@ static void drain(struct exec *exec) {
         set_tick(exec);
 }
 
+/* What it has written is told, and that the kernel doesn't let it die; the sandbox goes on. */
+static void give_up_stuck(struct exec *exec) {
+    struct pin_error stuck = {0};
+    exec->hangs = exec->state == EXEC_RUNNING;
+    if (exec->hangs)
+        set_outcome(exec, SIGKILL);
+    (void)pin_fail(&stuck, PIN_ERROR_BUSY, "the command doesn't die: a process of it hangs in the kernel");
+    (void)pin_hint(&stuck, "look for a process in state D, and at what it waits for; then end the sandbox");
+    pin_result_note(&exec->result, &stuck);
+    rewind_ticks(exec);
+    pin_exec_read_usage(exec);
+    exec->state = EXEC_DRAINING;
+}
+
 void pin_exec_advance(struct exec *exec) {
+    if (exec->is_stuck && (exec->state == EXEC_RUNNING || exec->state == EXEC_EMPTYING))
+        give_up_stuck(exec);
     if (exec->state == EXEC_EMPTYING)
         empty(exec);
     if (exec->state == EXEC_DRAINING)
@@ -484,6 +578,8 @@ void pin_exec_advance(struct exec *exec) {
 }
 
 void pin_exec_give_up(struct exec *exec) {
+    if (exec->state == EXEC_HANGING)
+        exec->state = EXEC_DONE;
     if (exec->state == EXEC_DONE || exec->state == EXEC_DRAINING)
         return;
     if (exec->state != EXEC_EMPTYING) {

@@ -69,5 +69,10 @@ void pin_exec_on_stdout_frame(void *self, const struct pin_frame_info *info, con
 }
 
 void pin_exec_on_fd_frame(void *self, const struct pin_frame_info *info, const uint8_t *payload) {
-    on_frame(self, info, payload, true);
+    struct exec *exec = self;
+    on_frame(exec, info, payload, true);
+    bool is_last = info->verdict == PIN_FRAME_OVERSIZED ||
+                   (info->verdict == PIN_FRAME_WHOLE && info->kind == PIN_FRAME_RESULT);
+    if (exec->request.hand && is_last)
+        pin_exec_cell_over(exec, 0);
 }

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "runtime/kept/parts.h"
+#include "runtime/supervise/terminal.h"
 
 enum { OUT = STREAM_OUT, ERR = STREAM_ERR };
 
@@ -20,32 +21,36 @@ static void on_drained(void *self) {
 }
 
 /* As in a pipeline of the shell: the writer inside finds that nobody reads any more. */
-static void on_broken(struct exec *exec, int stream) {
+static void on_broken(struct exec *exec, int error, int stream) {
+    bool left = error == EPIPE || error == ECONNRESET;
+    if (!left && exec->output_error == 0)
+        exec->output_error = error;
     if (exec->collectors[stream] != NULL)
         pin_collector_stop(exec->collectors[stream]);
 }
 
 static void on_out_broken(void *self, int error) {
     struct exec *exec = self;
-    (void)error;
-    on_broken(exec, OUT);
+    on_broken(exec, error, OUT);
     if (exec->request.output == PIN_OUTPUT_STREAM)
-        on_broken(exec, ERR);
+        on_broken(exec, error, ERR);
 }
 
 static void on_err_broken(void *self, int error) {
-    (void)error;
-    on_broken(self, ERR);
+    on_broken(self, error, ERR);
+}
+
+static void tap(struct exec *exec, int stream, const uint8_t *data, size_t size) {
+    if (!pin_log_write(&exec->kept->log, log_kinds[stream], exec->id, data, size))
+        exec->is_unlogged = true;
 }
 
 static void tap_out(void *self, const uint8_t *data, size_t size) {
-    struct exec *exec = self;
-    (void)pin_log_write(&exec->kept->log, log_kinds[OUT], exec->id, data, size); /* log->broken says it */
+    tap(self, OUT, data, size);
 }
 
 static void tap_err(void *self, const uint8_t *data, size_t size) {
-    struct exec *exec = self;
-    (void)pin_log_write(&exec->kept->log, log_kinds[ERR], exec->id, data, size);
+    tap(self, ERR, data, size);
 }
 
 /* A stream that nobody takes goes nowhere but into the log. */
@@ -93,8 +98,8 @@ static void on_cut(struct exec *exec, int stream, uint64_t limit_bytes) {
         json_pack("{s:s, s:I}", "stream", stream_names[stream], "bytes", (json_int_t)limit_bytes);
     PIN_FREE char *text = fields == NULL ? NULL : json_dumps(fields, JSON_COMPACT);
     json_decref(fields);
-    if (text != NULL)
-        (void)pin_log_write(&exec->kept->log, PIN_LOG_CUT, exec->id, text, strlen(text));
+    if (text == NULL || !pin_log_write(&exec->kept->log, PIN_LOG_CUT, exec->id, text, strlen(text)))
+        exec->is_unlogged = true;
     if (exec->kept->given->limits.on_output_cap != PIN_ON_CAP_KILL)
         return;
     exec->has_reason = true;
@@ -147,8 +152,10 @@ static bool open_pipe(const struct exec *exec, int inside, int ends[2], struct p
     const struct pin_kept_given *given = exec->kept->given;
     if (pipe2(ends, O_CLOEXEC) < 0)
         return pin_fail_errno(err, "make a pipe");
+    uid_t uid = exec->user.other ? given->first_id + exec->user.uid : given->owner_uid;
+    gid_t gid = exec->user.other ? given->first_id + exec->user.gid : given->owner_gid;
     if (fcntl(ends[!inside], F_SETFL, O_NONBLOCK) == 0 &&
-        (!given->has_owner || fchown(ends[inside], given->owner_uid, given->owner_gid) == 0))
+        (!given->has_owner || fchown(ends[inside], uid, gid) == 0))
         return true;
     (void)pin_fail_errno(err, "prepare a pipe");
     (void)close(ends[0]);
@@ -193,15 +200,10 @@ bool pin_exec_open_pipes(struct exec *exec, struct pin_link_command *command, st
 }
 
 bool pin_exec_open_terminal(struct exec *exec, int master, struct pin_error *err) {
+    PIN_CLOSE int reading = -1, writing = -1;
     exec->master = master;
-    if (!isatty(master))
-        return pin_fail(err, PIN_ERROR_INTERNAL, "init sent a terminal that is none");
-    if (fcntl(master, F_SETFL, O_NONBLOCK) < 0)
-        return pin_fail_errno(err, "prepare the terminal inside");
-    PIN_CLOSE int reading = fcntl(master, F_DUPFD_CLOEXEC, 0);
-    PIN_CLOSE int writing = fcntl(master, F_DUPFD_CLOEXEC, 0);
-    if (reading < 0 || writing < 0)
-        return pin_fail_errno(err, "prepare the terminal inside");
+    if (!pin_terminal_take(master, &reading, &writing, err))
+        return false;
     if (!collect(exec, OUT, pin_steal_fd(&reading), err))
         return false;
     if (exec->fds[0] >= 0)

@@ -68,6 +68,8 @@ static void on_cpu_check(void *self) {
 }
 
 bool pin_exec_set_limits(struct exec *exec, struct pin_error *err) {
+    if (exec->request.context)
+        return pin_context_set_limits(exec, err);
     uint64_t cpu_ns = exec->kept->given->limits.cpu_time_ns;
     return set_wall_time(exec, err) &&
            (cpu_ns == PIN_UNLIMITED || exec->leaf == NULL || set_cpu_check(exec, cpu_ns, err));

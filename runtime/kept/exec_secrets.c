@@ -12,6 +12,7 @@
 #include "runtime/kept/parts.h"
 #include "runtime/kept/secret_files.h"
 #include "runtime/secrets/command.h"
+#include "runtime/secrets/secret_spec.h"
 
 #define KNOWN_MAX 64 /* values of one sandbox that are masked: the newest */
 
@@ -55,6 +56,95 @@ static bool learn(struct pin_kept *kept, const struct pin_secrets *found, struct
 
 static size_t count_of(const struct exec *exec) {
     return exec->kept->given->secret_count + exec->request.secret_count;
+}
+
+/* Whose file has this name: the secret that one of these asks for; NULL: none. */
+static const char *owner_of(const char *const *specs, size_t count, const char *file,
+                            struct pin_secret_spec *spec) {
+    struct pin_error err = {0};
+    for (size_t i = 0; i < count; i++)
+        if (pin_secret_spec_parse(specs[i], spec, &err) && spec->form == PIN_SECRET_FILE &&
+            strcmp(spec->target, file) == 0)
+            return spec->name;
+    return NULL;
+}
+
+static bool of_sandbox(const struct pin_kept *kept, const char *file, struct pin_secret_spec *spec) {
+    return owner_of(kept->given->secrets, kept->given->secret_count, file, spec) != NULL;
+}
+
+/* Also of one that has yet to start, unless `there`. */
+static bool of_other(const struct pin_kept *kept, const struct exec *but, bool there, const char *file,
+                     struct pin_secret_spec *spec) {
+    for (const struct exec *exec = kept->execs; exec != NULL; exec = exec->next)
+        if (exec != but && exec->state != EXEC_DONE && (exec->has_files || !there) &&
+            owner_of(exec->request.secrets, exec->request.secret_count, file, spec) != NULL)
+            return true;
+    return false;
+}
+
+/* Two that want one name for different values would each read the other's. */
+static bool may_have_file(const struct pin_kept *kept, const struct pin_kept_request *request, size_t at,
+                          struct pin_error *err) {
+    struct pin_secret_spec spec, other;
+    if (!pin_secret_spec_parse(request->secrets[at], &spec, err))
+        return false;
+    if (spec.form != PIN_SECRET_FILE)
+        return true;
+    if (!kept->given->secret_folder)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "the sandbox was made without a folder for secrets");
+    bool taken = of_sandbox(kept, spec.target, &other) || of_other(kept, NULL, false, spec.target, &other) ||
+                 owner_of(request->secrets, at, spec.target, &other) != NULL;
+    if (!taken || strcmp(spec.name, other.name) == 0)
+        return true;
+    (void)pin_fail(err, PIN_ERROR_BUSY, "'/" PIN_SECRETS_FOLDER "/%.60s' is the file of another secret",
+                   spec.target);
+    return pin_hint(err, "give it another name: '%.30s:file=FILE'", spec.name);
+}
+
+static bool is_known(const struct pin_kept_given *given, const char *text) {
+    struct pin_secret_spec asked, known;
+    struct pin_error err = {0};
+    if (!pin_secret_spec_parse(text, &asked, &err))
+        return false;
+    for (size_t i = 0; i < given->secret_count; i++)
+        if (pin_secret_spec_parse(given->secrets[i], &known, &err) && known.form == asked.form &&
+            strcmp(known.name, asked.name) == 0 && strcmp(known.target, asked.target) == 0)
+            return true;
+    return false;
+}
+
+void pin_exec_drop_known_secrets(const struct pin_kept *kept, struct pin_kept_request *request) {
+    size_t left = 0;
+    for (size_t i = 0; i < request->secret_count; i++)
+        if (!is_known(kept->given, request->secrets[i]))
+            request->secrets[left++] = request->secrets[i];
+    request->secret_count = left;
+}
+
+bool pin_exec_may_have_secrets(const struct pin_kept *kept, const struct pin_kept_request *request,
+                               struct pin_error *err) {
+    const struct pin_kept_given *given = kept->given;
+    for (size_t i = 0; i < request->secret_count; i++)
+        if (!given->may_hand(given->self, request->secrets[i], err) || !may_have_file(kept, request, i, err))
+            return false;
+    return true;
+}
+
+bool pin_exec_remove_secret_files(const struct exec *exec) {
+    struct pin_kept *kept = exec->kept;
+    const struct pin_kept_given *given = kept->given;
+    struct pin_secret_spec spec, other;
+    struct pin_error err = {0};
+    bool all = true;
+    for (size_t i = 0; i < exec->request.secret_count; i++)
+        if (exec->has_files && pin_secret_spec_parse(exec->request.secrets[i], &spec, &err) &&
+            spec.form == PIN_SECRET_FILE && !of_sandbox(kept, spec.target, &other) &&
+            !of_other(kept, exec, true, spec.target, &other) && !kept->over)
+            all = pin_secret_files_remove(given->sandbox->init, given->uid, given->gid, spec.target,
+                                          &kept->files, &err) &&
+                  all;
+    return all;
 }
 
 static bool find(const struct exec *exec, struct pin_secrets *secrets, struct pin_error *err) {
@@ -149,6 +239,7 @@ bool pin_exec_find_secrets(struct exec *exec, struct pin_error *err) {
                                !pin_secret_files_refresh(given->sandbox->init, given->uid, given->gid,
                                                          &exec->secrets, &kept->files, err)))
         return false;
+    exec->has_files = true;
     exec->mask = kept->mask;
     if (exec->mask != NULL)
         exec->mask->users++;
@@ -169,7 +260,7 @@ static bool is_secret(const struct exec *exec, const char *variable) {
 const char *const *pin_exec_environment(struct exec *exec) {
     struct pin_kept_request *request = &exec->request;
     const char **list =
-        pin_arena_array(&request->arena, request->env_count + exec->secrets.count + 3, sizeof(*list));
+        pin_arena_array(&request->arena, request->env_count + exec->secrets.count + 4, sizeof(*list));
     size_t at = 0;
     for (size_t i = 0; i < request->env_count; i++)
         if (!is_secret(exec, request->env[i]))
@@ -177,6 +268,8 @@ const char *const *pin_exec_environment(struct exec *exec) {
     for (size_t i = 0; i < exec->secrets.count; i++)
         if (exec->secrets.list[i].spec.form == PIN_SECRET_ENV)
             list[at++] = pin_secret_variable(&exec->secrets.list[i]);
+    if (request->context)
+        list[at++] = "NODE_CHANNEL_FD=3";
     if (request->frames & PIN_FRAMES_FD)
         list[at++] = "PINFOLD_FRAME_FD=3";
     if (exec->frames.nonce_variable[0] != '\0')

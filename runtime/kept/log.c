@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include <linux/fs.h>
+
 #include "base/cursor.h"
 #include "base/names.h"
 #include "runtime/supervise/crc32c.h"
@@ -34,81 +34,111 @@ static void put(uint8_t **at, uint64_t value, size_t bytes) {
 }
 
 static bool open_file(struct pin_log *log) {
-    log->file =
-        openat(log->folder, "log.1", O_CREAT | O_EXCL | O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-    log->size = 0;
-    log->first_of_file = log->sequence + 1;
-    return log->file >= 0;
+    log->file = PIN_LOG_FILE_NONE;
+    log->file.fd = openat(log->folder, "log.1", O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return log->file.fd >= 0;
 }
 
 bool pin_log_open(struct pin_log *log, int folder, uint64_t file_max, struct pin_error *err) {
-    *log = (struct pin_log){.folder = folder, .file = -1, .file_max = file_max};
+    *log = (struct pin_log){
+        .folder = folder, .older = PIN_LOG_FILE_NONE, .file_max = file_max, .first_of_file = 1};
     return open_file(log) || pin_fail_errno(err, "make the output log");
 }
 
 void pin_log_close(struct pin_log *log) {
-    pin_close_fd(&log->file);
+    pin_log_file_close(&log->file);
+    pin_log_file_close(&log->older);
 }
 
-/* One write: a reader sees a record whole or sees that it isn't. */
+void pin_log_rest(struct pin_log *log) {
+    pin_log_file_rest(&log->file);
+    pin_log_file_rest(&log->older);
+}
+
 static bool append(struct pin_log *log, enum pin_log_kind kind, uint32_t exec, const void *data,
                    size_t size) {
-    uint8_t record[PIN_LOG_HEAD + 1024], *whole = size <= 1024 ? record : malloc(PIN_LOG_HEAD + size);
-    if (whole == NULL)
-        return false;
-    uint8_t *at = whole + CHECKED_FROM;
-    memcpy(whole, magic, sizeof(magic));
+    uint8_t head[PIN_LOG_HEAD], *at = head + CHECKED_FROM;
+    memcpy(head, magic, sizeof(magic));
     put(&at, log->sequence + 1, 8);
     put(&at, pin_now_ns(), 8);
     put(&at, exec, 4);
     put(&at, (uint64_t)kind << 24, 4);
-    if (size > 0)
-        memcpy(at, data, size);
-    at = whole + sizeof(magic);
+    at = head + sizeof(magic);
     put(&at, size, 4);
-    put(&at, pin_crc32c(whole + CHECKED_FROM, PIN_LOG_HEAD - CHECKED_FROM + size), 4);
-    ssize_t wrote = write(log->file, whole, PIN_LOG_HEAD + size);
-    if (whole != record)
-        free(whole);
-    if (wrote != (ssize_t)(PIN_LOG_HEAD + size)) {
-        if (wrote > 0) /* the half record goes again, or nothing after it could be read */
-            (void)!ftruncate(log->file, (off_t)log->size);
-        log->broken = true;
+    uint32_t sum = pin_crc32c(head + CHECKED_FROM, PIN_LOG_HEAD - CHECKED_FROM);
+    put(&at, pin_crc32c_more(sum, data, size), 4);
+    if (!pin_log_file_put(&log->file, log->size, head, data, size))
         return false;
-    }
     log->sequence++;
     log->size += PIN_LOG_HEAD + size;
     return true;
 }
 
-static bool rotate(struct pin_log *log) {
+static bool tell_cut(struct pin_log *log, const char *what, uint64_t count) {
     char text[64];
-    uint64_t gone = log->first_of_older == 0 ? 0 : log->first_of_file - log->first_of_older;
+    int size = snprintf(text, sizeof(text), "{\"%s\":%llu}", what, (unsigned long long)count);
+    return append(log, PIN_LOG_CUT, 0, text, (size_t)size);
+}
+
+/* The file of the records that go is written over: making a new one and giving the old one back costs three
+ * times as much. */
+static bool change_places(struct pin_log *log) {
+    if (log->older.fd < 0 || !pin_log_file_begin_again(&log->older) ||
+        syscall(SYS_renameat2, log->folder, "log.0", log->folder, "log.1", RENAME_EXCHANGE) != 0)
+        return false;
+    struct pin_log_file older = log->older;
+    log->older = log->file;
+    log->file = older;
+    return true;
+}
+
+/* The first time; and on file systems that can't exchange. */
+static bool begin_anew(struct pin_log *log) {
     if (renameat(log->folder, "log.1", log->folder, "log.0") != 0)
         return false;
-    log->first_of_older = log->first_of_file;
-    pin_close_fd(&log->file);
-    if (!open_file(log))
+    pin_log_file_close(&log->older);
+    log->older = log->file;
+    return open_file(log);
+}
+
+static bool rotate(struct pin_log *log) {
+    uint64_t gone = log->first_of_older == 0 ? 0 : log->first_of_file - log->first_of_older;
+    if (!change_places(log) && !begin_anew(log))
         return false;
-    int size = snprintf(text, sizeof(text), "{\"records\":%llu}", (unsigned long long)gone);
-    return gone == 0 || append(log, PIN_LOG_CUT, 0, text, (size_t)size);
+    log->first_of_older = log->first_of_file;
+    log->first_of_file = log->sequence + 1;
+    log->size = 0;
+    return gone == 0 || tell_cut(log, "records", gone);
+}
+
+static bool write_one(struct pin_log *log, enum pin_log_kind kind, uint32_t exec, const void *data,
+                      size_t size) {
+    if (log->file.fd < 0)
+        return false;
+    if (log->size > 0 && log->size + PIN_LOG_HEAD + size > log->file_max && !rotate(log))
+        return false;
+    if (log->unwritten > 0) {
+        if (!tell_cut(log, "unwritten", log->unwritten))
+            return false;
+        log->unwritten = 0;
+    }
+    return append(log, kind, exec, data, size);
 }
 
 bool pin_log_write(struct pin_log *log, enum pin_log_kind kind, uint32_t exec, const void *data,
                    size_t size) {
     const uint8_t *at = data;
-    if (log->file < 0)
-        return false;
+    bool all = true;
     do {
         size_t part = size < PIN_LOG_PAYLOAD_MAX ? size : PIN_LOG_PAYLOAD_MAX;
-        if (log->size > 0 && log->size + PIN_LOG_HEAD + part > log->file_max && !rotate(log))
-            return false;
-        if (!append(log, kind, exec, at, part))
-            return false;
+        if (!write_one(log, kind, exec, at, part)) {
+            log->unwritten++;
+            all = false;
+        }
         at = at == NULL ? NULL : at + part;
         size -= part;
     } while (size > 0);
-    return true;
+    return all;
 }
 
 static bool take_u64be(struct pin_cursor *in, uint64_t *value) {

@@ -4,16 +4,16 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 
-#define ROOM (2 * (PIN_LOG_HEAD + PIN_LOG_PAYLOAD_MAX))
+#define RECORD_MAX (PIN_LOG_HEAD + PIN_LOG_PAYLOAD_MAX)
+#define ROOM (2 * RECORD_MAX)
 
 bool pin_log_reader_open(struct pin_log_reader *reader, int folder, struct pin_error *err) {
-    *reader = (struct pin_log_reader){.folder = folder, .file = -1, .room = ROOM};
-    reader->bytes = malloc(reader->room);
+    *reader = (struct pin_log_reader){.folder = folder, .file = -1};
+    reader->bytes = malloc(ROOM);
     return reader->bytes != NULL || pin_fail_errno(err, "read the output log");
 }
 
@@ -27,62 +27,77 @@ static int open_log(const struct pin_log_reader *reader, const char *name) {
     return openat(reader->folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static bool is_same(int a, int b) {
-    struct stat one, other;
-    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_ino == other.st_ino &&
-           one.st_dev == other.st_dev;
+static void read_at(struct pin_log_reader *reader, int file, uint64_t at, size_t most) {
+    ssize_t got = file < 0 ? 0 : pread(file, reader->bytes, most, (off_t)at);
+    reader->bytes_at = at;
+    reader->size = got > 0 ? (size_t)got : 0;
 }
 
-/* A file that was rotated away is read to its end before the next one is begun. */
-static bool open_next(struct pin_log_reader *reader) {
+/* 0: nothing whole is there. */
+static uint64_t first_of(struct pin_log_reader *reader, int file) {
+    struct pin_log_record record;
+    read_at(reader, file, 0, RECORD_MAX);
+    return pin_log_parse(reader->bytes, reader->size, &record) > 0 ? record.sequence : 0;
+}
+
+/* The file that follows the one that is read. What was read of that is forgotten. */
+static int find_next(struct pin_log_reader *reader, uint64_t *first) {
     PIN_CLOSE int newer = open_log(reader, "log.1");
-    if (newer < 0 || (reader->file >= 0 && is_same(reader->file, newer)))
-        return false;
-    PIN_CLOSE int older = open_log(reader, "log.0");
-    bool from_older = older >= 0 && (reader->file < 0 || !is_same(reader->file, older));
-    pin_close_fd(&reader->file);
-    reader->file = pin_steal_fd(from_older ? &older : &newer);
-    reader->at = reader->size = 0;
-    return true;
+    PIN_CLOSE int older = open_log(reader, "log.0"); /* they may change places meanwhile */
+    int *files[] = {&older, &newer}, *found = NULL;
+    *first = UINT64_MAX;
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t one = first_of(reader, *files[i]);
+        if (one > reader->first && one < *first) {
+            found = files[i];
+            *first = one;
+        }
+    }
+    reader->size = 0;
+    return found == NULL ? -1 : pin_steal_fd(found);
 }
 
-static bool fill(struct pin_log_reader *reader) {
-    if (reader->file < 0)
-        return false;
-    memmove(reader->bytes, reader->bytes + reader->at, reader->size - reader->at);
-    reader->size -= reader->at;
-    reader->at = 0;
-    ssize_t got = read(reader->file, reader->bytes + reader->size, reader->room - reader->size);
-    if (got <= 0)
-        return false;
-    reader->size += (size_t)got;
-    return true;
+static bool is_successor(const struct pin_log_reader *reader, const struct pin_log_record *record) {
+    return record->sequence == (reader->at == 0 ? reader->first : reader->next);
 }
 
+/* From the bytes that are there. */
 static bool take(struct pin_log_reader *reader, struct pin_log_record *record) {
-    size_t size = pin_log_parse(reader->bytes + reader->at, reader->size - reader->at, record);
-    if (size == 0)
+    uint64_t from = reader->at - reader->bytes_at;
+    if (reader->at < reader->bytes_at || from >= reader->size)
         return false;
-    reader->at += size;
+    size_t size = pin_log_parse(reader->bytes + from, reader->size - (size_t)from, record);
+    if (size == 0 || !is_successor(reader, record))
+        return false;
     reader->missing =
         reader->next != 0 && record->sequence > reader->next ? record->sequence - reader->next : 0;
     reader->next = record->sequence + 1;
+    reader->at += size;
     return true;
 }
 
-/* The file is asked once more after the next one has appeared: what came between the two looks is the older
- * one's. */
+/* As the file is now: what was read before may have been written over since. */
+static bool take_anew(struct pin_log_reader *reader, struct pin_log_record *record) {
+    read_at(reader, reader->file, reader->at, ROOM);
+    return take(reader, record);
+}
+
+/* The file is asked once more after the next one has begun: what came between the two looks is the older
+ * one's.
+ */
 bool pin_log_reader_next(struct pin_log_reader *reader, struct pin_log_record *record) {
     for (;;) {
-        if (take(reader, record))
+        uint64_t first;
+        if (take(reader, record) || take_anew(reader, record))
             return true;
-        if (fill(reader))
-            continue;
-        PIN_CLOSE int newest = open_log(reader, "log.1");
-        bool more = newest >= 0 && (reader->file < 0 || !is_same(reader->file, newest));
-        if (more && fill(reader))
-            continue;
-        if (!more || !open_next(reader))
+        PIN_CLOSE int following = find_next(reader, &first);
+        if (following < 0)
             return false;
+        if (take_anew(reader, record))
+            return true;
+        pin_close_fd(&reader->file);
+        reader->file = pin_steal_fd(&following);
+        reader->first = first;
+        reader->at = 0;
     }
 }

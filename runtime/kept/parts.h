@@ -1,8 +1,10 @@
 /* parts.h: what the parts of pin_kept_serve() share; nobody else includes it.
  *
- * serve.c: the life of the sandbox; conn.c: a client; verbs.c: what it asks for; exec.c: a command's life;
- * exec_io.c: its pipes, terminal and output; exec_frames.c: its frames; exec_limits.c: its times and what it
- * uses; exec_secrets.c: what is handed to it; attach.c: who reads a command's output from the log.
+ * serve.c: the life of the sandbox; conn.c: a client; conn_room.c: how many there may be; verbs.c: what it
+ * asks for; exec_check.c: whether a command may be started; exec.c: its life; exec_io.c: its pipes, terminal
+ * and output; exec_frames.c: its frames; exec_limits.c: its times and what it uses; exec_context.c: those of
+ * a code context; exec_hand.c: how it gets its cells; exec_user.c: who it is; exec_secrets.c: what is handed
+ * to it; attach.c: who reads a command's output from the log.
  */
 #pragma once
 
@@ -34,6 +36,7 @@ enum exec_state {
     EXEC_RUNNING,
     EXEC_EMPTYING, /* the command has exited; what it has started dies */
     EXEC_DRAINING, /* its cgroup is empty; what was written is on its way */
+    EXEC_HANGING,  /* its end was told, but the kernel doesn't let it die */
     EXEC_DONE
 };
 
@@ -49,6 +52,11 @@ struct shared_mask {
     size_t users;
 };
 
+struct pin_exec_user {
+    bool other; /* than the sandbox's */
+    uint32_t uid, gid;
+};
+
 struct exec_frames {
     uint8_t nonce[PIN_FRAME_MARKER_SIZE];
     char nonce_variable[64];
@@ -62,8 +70,10 @@ struct exec {
     uint32_t id;
     uint64_t request_id;
     struct conn *conn; /* who waits for the result; NULL: nobody any more */
+    pid_t peer;        /* the process that asked for it */
     enum exec_state state;
     struct pin_kept_request request;
+    struct pin_exec_user user;
     int fds[CONN_FDS_MAX]; /* the client's 0, 1 and 2; -1: none */
     struct pin_cgroup *leaf;
     struct pin_secrets secrets;
@@ -72,6 +82,7 @@ struct exec {
     int finding_fd;
     pid_t finder;
     bool have_secrets;
+    bool has_files;           /* they are where they were asked for */
     struct shared_mask *mask; /* NULL: no secrets are known */
     struct exec_frames frames;
     struct pin_collector *collectors[STREAM_COUNT];
@@ -82,12 +93,21 @@ struct exec {
     int master;                /* of its terminal; -1: none */
     int input;                 /* the writing end of its input, for who attaches; -1: none */
     struct attachment *writer; /* who writes to it now; NULL: nobody */
-    struct pin_timer *wall, *cpu, *grace, *tick;
+    struct pin_timer *wall, *cpu, *grace, *tick, *stuck;
     uint64_t started_ns, tick_ns, progress;
     uint64_t log_start; /* the record that says that it started */
     bool has_reason, tick_over, is_logged, is_recorded;
+    bool is_stuck, hangs; /* killed in vain; and init hasn't reaped it */
+    bool is_unlogged;     /* of what it has written, something isn't in the log */
+    int output_error;     /* errno of a write to the client's descriptors; 0: none */
     enum pin_status reason;
-    const char **missing; /* the sandbox's, and "audit" where its end isn't in the log */
+    unsigned cells;          /* of a context: that run */
+    uint64_t active_ns;      /* of a context: when one began or ended last */
+    uint64_t cpu_before_ns;  /* of a context: what it had used by then */
+    bool is_cell;            /* counted in its context's */
+    int hand;                /* of a context: to where its cells are handed; -1: none */
+    struct pin_source *said; /* what it says there */
+    const char **missing;    /* the sandbox's, "audit" where its end isn't there, and "log" */
     struct pin_result result;
 };
 
@@ -95,6 +115,8 @@ struct conn {
     struct pin_kept *kept;
     struct conn *next;
     int fd;
+    pid_t peer; /* the process that connected */
+    uint64_t used_ns;
     struct pin_source *source;
     struct pin_sink *sink;
     struct pin_wire in;
@@ -125,7 +147,8 @@ struct pin_kept {
     struct pin_log log;
     int listener, signal_fd;
     struct pin_source *accepting, *control_in, *control_out, *init_end, *signals, *egress;
-    struct pin_timer *idle, *lifetime, *grace;
+    struct pin_timer *idle, *lifetime, *grace, *stuck, *accept_again, *look;
+    ino_t door; /* of the control socket, as it was made */
     struct conn *conns;
     struct exec *execs, *starting;
     struct attachment *attachments;
@@ -143,6 +166,7 @@ struct pin_kept {
     struct pin_timer *sampling;
     uint64_t billed_ns;
     bool ready, ending, over;
+    bool is_cut;  /* nothing more leaves: it was killed, or failed */
     bool paused;  /* until it is resumed */
     size_t holds; /* connections that want it to stand still */
     bool frozen;
@@ -153,6 +177,9 @@ struct pin_kept {
 
 /* serve.c */
 void pin_kept_touch(struct pin_kept *kept);
+void pin_kept_settle_egress(struct pin_kept *kept); /* what it was refused by now is known then */
+/* What of the network has been closed since its broker died: names for `missing`. */
+size_t pin_kept_lost(const struct pin_kept *kept, const char *names[PIN_EGRESS_LOST_MAX]);
 void pin_kept_end(struct pin_kept *kept, const char *why, uint64_t grace_ns);
 void pin_kept_fail(struct pin_kept *kept, const struct pin_error *failure);
 void pin_kept_flush_link(struct pin_kept *kept);
@@ -171,6 +198,16 @@ bool pin_conn_lend(struct conn *conn, struct pin_error *err);
  */
 bool pin_conn_borrow(struct conn *conn, const uint64_t *numbers, size_t count, struct pin_error *err);
 
+/* conn_room.c */
+/* False where a peer has its share of what there is for all. */
+bool pin_peer_may(size_t held, size_t all, const char *what, struct pin_error *err);
+/* For one more of this peer; who is owed nothing and has been silent longest goes for it. */
+bool pin_conn_make_room(struct pin_kept *kept, pid_t peer, struct pin_error *err);
+/* The same where descriptors run out: the lowest free number is what is given, so `fd`, a new one, tells. */
+bool pin_conn_make_descriptors(const struct pin_kept *kept, int fd, struct pin_error *err);
+/* Of those with a long message that has begun and not ended, the slowest goes when they are too much. */
+void pin_conn_bound_halves(const struct conn *conn);
+
 /* verbs.c */
 void pin_verbs_serve(struct conn *conn, struct pin_kept_request *request);
 /* Freezes or thaws, as `paused` and `holds` want it. */
@@ -185,13 +222,27 @@ void pin_exec_advance(struct exec *exec);
 void pin_exec_kill(struct exec *exec);
 void pin_exec_terminate(struct exec *exec, enum pin_status reason);
 void pin_exec_give_up(struct exec *exec); /* the sandbox is dead */
+/* A cell that was handed over is: its result is there, or never comes. `status` is as of waitpid(2). */
+void pin_exec_cell_over(struct exec *cell, int status);
 void pin_exec_free(struct exec *exec);
 struct exec *pin_exec_find(struct pin_kept *kept, uint64_t id);
 bool pin_exec_signal(struct exec *exec, int number, struct pin_error *err);
 
+/* exec_check.c */
+/* Whether a command may be started: nothing has been done for it yet. */
+bool pin_exec_check(const struct conn *conn, const struct pin_kept_request *request,
+                    struct pin_exec_user *user, struct pin_error *err);
+
 /* bill.c */
 void pin_kept_sample(struct pin_kept *kept); /* something begins or ends */
 void pin_kept_bill(struct pin_kept *kept);   /* all there is by now */
+
+/* exec_user.c */
+/* By numbers, or names of the sandbox's own files; false where the policy doesn't grant it. */
+bool pin_exec_choose_user(const struct pin_kept_given *given, const char *text, struct pin_exec_user *user,
+                          struct pin_error *err);
+/* "UID:GID"; NULL: the sandbox's. */
+const char *pin_exec_user_name(const struct exec *exec, char text[32]);
 
 /* exec_limits.c */
 bool pin_exec_set_limits(struct exec *exec, struct pin_error *err);
@@ -200,7 +251,30 @@ void pin_exec_read_usage(struct exec *exec);
 bool pin_exec_was_out_of_memory(struct exec *exec);
 bool pin_kept_was_out_of_memory(struct pin_kept *kept);
 
+/* exec_context.c */
+bool pin_context_check(const struct pin_kept *kept, const struct pin_kept_request *request,
+                       struct pin_error *err);
+bool pin_context_set_limits(struct exec *exec, struct pin_error *err);
+void pin_context_cell_begins(struct exec *cell);
+void pin_context_cell_ends(struct exec *cell);
+/* Something runs that somebody has asked for: a context without a cell waits. */
+bool pin_kept_is_busy(const struct pin_kept *kept);
+
+/* exec_hand.c */
+bool pin_context_open(struct exec *context, struct pin_link_command *command, struct pin_error *err);
+void pin_context_close(struct exec *context);
+/* The request, stdout, stderr and frames, which stay the caller's. */
+bool pin_context_hand(struct exec *cell, const int *fds, size_t count, struct pin_error *err);
+void pin_context_interrupt(const struct exec *cell);
+
 /* exec_secrets.c */
+/* Whether the policy grants these, and whether the files that they become are nobody else's. */
+bool pin_exec_may_have_secrets(const struct pin_kept *kept, const struct pin_kept_request *request,
+                               struct pin_error *err);
+/* Those that every command of the sandbox has, in the same form. */
+void pin_exec_drop_known_secrets(const struct pin_kept *kept, struct pin_kept_request *request);
+/* Takes away the files that it alone has had; false when one is still there. */
+bool pin_exec_remove_secret_files(const struct exec *exec);
 /* Begins to look, in a process of its own where a program has to be asked; the state is then FINDING. */
 void pin_exec_seek_secrets(struct exec *exec);
 /* What was found becomes the command's, or is looked up now. */
@@ -227,6 +301,7 @@ void pin_attach_new(struct conn *conn, struct pin_kept_request *request);
 void pin_attach_advance(struct pin_kept *kept); /* frees those that are over */
 bool pin_attach_any_busy(const struct pin_kept *kept);
 void pin_attach_drop_conn(struct conn *conn);
+bool pin_attach_serves(const struct conn *conn);
 void pin_attach_free_all(struct pin_kept *kept);
 
 /* exec_io.c */

@@ -49,6 +49,7 @@ struct field {
     size_t offset, has; /* `has`: of a bool that is set, or of the count of a list; 0: none */
 };
 
+#define SEALED_MOST 1024
 #define ALL UINT32_MAX
 #define OF(verb) (1u << PIN_KEPT_##verb)
 #define AT(member) offsetof(struct pin_kept_request, member)
@@ -62,8 +63,8 @@ static const struct field fields[] = {
     {"columns",     TYPE_NUMBER,  OF(EXEC) | OF(RESIZE), UINT16_MAX,  AT(columns),     0               },
     {"timeout_ms",  TYPE_NUMBER,  OF(EXEC) | OF(CALL),   TIME_MAX_MS, AT(timeout_ms),  AT(has_timeout) },
     {"grace_ms",    TYPE_NUMBER,  OF(STOP),              TIME_MAX_MS, AT(grace_ms),    AT(has_grace)   },
-    {"idle_ms",     TYPE_NUMBER,  OF(RENEW),             TIME_MAX_MS, AT(idle_ms),     AT(has_idle)    },
-    {"lifetime_ms", TYPE_NUMBER,  OF(RENEW),             TIME_MAX_MS, AT(lifetime_ms), AT(has_lifetime)},
+    {"idle_ms",     TYPE_NUMBER,  OF(RENEW) | OF(EXEC),  TIME_MAX_MS, AT(idle_ms),     AT(has_idle)    },
+    {"lifetime_ms", TYPE_NUMBER,  OF(RENEW) | OF(EXEC),  TIME_MAX_MS, AT(lifetime_ms), AT(has_lifetime)},
     {"since",       TYPE_NUMBER,  OF(ATTACH),            INT64_MAX,   AT(since),       0               },
     {"args",        TYPE_LIST,    OF(EXEC),              0,           AT(args),        AT(arg_count)   },
     {"env",         TYPE_MAP,     OF(EXEC),              0,           AT(env),         AT(env_count)   },
@@ -77,13 +78,18 @@ static const struct field fields[] = {
     {"lent",        TYPE_NUMBERS, OF(EXEC) | OF(ATTACH), INT64_MAX,   AT(lent),        AT(lent_count)  },
     {"key",         TYPE_TEXT,    OF(CALL),              0,           AT(key),         0               },
     {"if_idle",     TYPE_FLAG,    OF(CALL),              0,           AT(if_idle),     0               },
+    {"sealed",      TYPE_NUMBER,  OF(CALL),              SEALED_MOST, AT(sealed),      0               },
     {"tty",         TYPE_FLAG,    OF(EXEC),              0,           AT(tty),         0               },
+    {"context",     TYPE_FLAG,    OF(EXEC),              0,           AT(context),     0               },
+    {"hand",        TYPE_FLAG,    OF(EXEC),              0,           AT(hand),        0               },
+    {"cell_of",     TYPE_NUMBER,  OF(EXEC),              UINT32_MAX,  AT(cell_of),     0               },
     {"detach",      TYPE_FLAG,    OF(EXEC),              0,           AT(detach),      0               },
     {"interactive", TYPE_FLAG,    OF(EXEC),              0,           AT(interactive), 0               },
     {"hold",        TYPE_FLAG,    OF(PAUSE),             0,           AT(hold),        0               },
     {"rules", TYPE_TEXT, OF(EGRESS), 0, AT(rules), 0},
     {"add", TYPE_LIST, OF(EGRESS), 0, AT(add), AT(add_count)},
     {"remove", TYPE_LIST, OF(EGRESS), 0, AT(remove), AT(remove_count)},
+    {"unpublish", TYPE_LIST, OF(EGRESS), 0, AT(unpublish), AT(unpublish_count)},
     {"output",      TYPE_OUTPUT,  OF(EXEC) | OF(ATTACH), 0,           AT(output),      0               },
 };
 /* clang-format on */

@@ -39,6 +39,8 @@ const char *pin_kept_verb_name(enum pin_kept_verb verb);
 
 #define PIN_KEPT_KEY_MAX 64 /* bytes of a call's key */
 #define PIN_KEPT_FDS_MAX 3  /* stdin, stdout, stderr */
+/* bytes of a call's secrets: what any pipe takes at once */
+#define PIN_KEPT_SEALED_MOST ((size_t)32 * 1024)
 
 struct pin_kept_request {
     struct pin_arena arena; /* of all below */
@@ -46,23 +48,29 @@ struct pin_kept_request {
     uint64_t id;   /* the client's own; comes back with every reply */
     uint64_t exec; /* 0: none */
     uint64_t signal, rows, columns;
-    uint64_t since; /* the last record that the client has */
+    uint64_t cell_of; /* of an exec: the context that it brings a cell to; 0: none */
+    uint64_t since;   /* the last record that the client has */
     uint64_t timeout_ms, grace_ms, idle_ms, lifetime_ms;
     bool has_timeout, has_grace, has_idle, has_lifetime;
     const char **args, **env, **secrets; /* end with NULL; env is "K=V" */
     size_t arg_count, env_count, secret_count;
-    const char *user;           /* "UID" or "UID:GID", as it is inside; NULL: the sandbox's */
+    const char *user;           /* "USER" or "USER:GROUP", as it is inside; NULL: the sandbox's */
     uint32_t frames;            /* enum pin_frames: where they are looked for */
     bool interactive;           /* its input stays open for who attaches */
     const char *rules;          /* of egress: JSON text as of network.egress; NULL: as it is */
     const char **add, **remove; /* of egress: "HOST:PORT"; end with NULL */
     size_t add_count, remove_count;
+    const char **unpublish; /* of egress: ports inside */
+    size_t unpublish_count;
     const char *cwd;                 /* NULL: the sandbox's */
     bool input, out, err;            /* descriptors come with the message, or are lent, in this order */
     uint64_t lent[PIN_KEPT_FDS_MAX]; /* numbers of connections */
     size_t lent_count;
     const char *key;        /* of a call: what its result has to hold */
     bool if_idle;           /* a call that does not wait for another */
+    uint64_t sealed;        /* of a call: so many secrets come from a second descriptor */
+    bool context;           /* an exec that lives between cells */
+    bool hand;              /* a cell that its context gets as descriptors: `args` only name it */
     bool tty, detach, hold; /* `hold`: a pause that ends with the connection, if not before */
     enum pin_output
         output; /* PASS: to the descriptors; CAPTURE: into the result; STREAM: JSON lines to `out` */

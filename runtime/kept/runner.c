@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -6,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -14,7 +12,7 @@
 #include "base/units.h"
 #include "runtime/build/cgroup/leaf.h"
 #include "runtime/kept/call.h"
-#include "runtime/state/tree.h"
+#include "runtime/kept/scratch.h"
 
 #define CALLS_MAX 256
 #define FIRST_PID 2 /* what the filter's rules for the zygote name: tools/pinfold-kept/up.c */
@@ -28,11 +26,6 @@ struct heard { /* from a runner that forks; "=Ii" in zygote.py */
 
 #define HEARD_STARTED 0x10000 /* from here on the call may have run */
 #define HEARD_WAITING 0x10001 /* a fork waits for the next call */
-
-struct scratch { /* a file system of the sandbox's own that calls may write to */
-    int dir;
-    struct stat was;
-};
 
 struct runner {
     struct pin_kept *kept;
@@ -48,8 +41,7 @@ struct runner {
     struct call *calls; /* the first one runs, unless it is queued */
     size_t call_count;
     struct pin_cgroup_usage before; /* of the leaf, when its call began */
-    struct scratch scratch[PIN_KEPT_SCRATCH_MAX];
-    size_t scratch_count;
+    struct pin_scratch scratch;
 };
 
 static void fail(struct runner *runner, const char *why) {
@@ -175,28 +167,6 @@ static void start_next(struct runner *runner) {
     pin_kept_fail(runner->kept, &err);
 }
 
-/* An entry that can't be removed would be seen by the next call. */
-static bool clean_one(const struct scratch *scratch, struct pin_error *err) {
-    struct stat now;
-    int fd = openat(scratch->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (dir == NULL) {
-        (void)pin_fail_errno(err, "list what a call has left");
-        pin_close_fd(&fd);
-        return false;
-    }
-    bool ok = true;
-    for (struct dirent *entry; ok && (entry = readdir(dir)) != NULL;)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            ok = pin_tree_remove(scratch->dir, entry->d_name, err);
-    (void)closedir(dir);
-    if (!ok || fstat(scratch->dir, &now) != 0)
-        return false;
-    return (now.st_mode == scratch->was.st_mode && now.st_uid == scratch->was.st_uid &&
-            now.st_gid == scratch->was.st_gid) ||
-           pin_fail(err, PIN_ERROR_REFUSED, "a call has changed the mode of a directory that it shares");
-}
-
 static void tell_clean(struct runner *runner) {
     struct pin_error err = {0};
     if (send(runner->socket, "", 1, MSG_NOSIGNAL) == 1)
@@ -213,12 +183,10 @@ static void clean(struct runner *runner) {
         pin_kept_end(runner->kept, "its one call is over", 0);
         return;
     }
-    for (size_t i = 0; i < runner->scratch_count; i++)
-        if (!clean_one(&runner->scratch[i], &err)) {
-            pin_kept_end(runner->kept, "what a call has left can't be removed", 0);
-            return;
-        }
-    tell_clean(runner);
+    if (pin_scratch_clean(&runner->scratch, &err))
+        tell_clean(runner);
+    else
+        pin_kept_end(runner->kept, "what a call has left can't be removed", 0);
 }
 
 void pin_runner_advance(struct pin_kept *kept) {
@@ -265,6 +233,14 @@ void pin_runner_forget(struct pin_kept *kept, const struct conn *conn) {
         }
 }
 
+bool pin_runner_serves(const struct pin_kept *kept, const struct conn *conn) {
+    for (const struct call *call = kept->runner == NULL ? NULL : kept->runner->calls; call != NULL;
+         call = call->next)
+        if (call->conn == conn)
+            return true;
+    return false;
+}
+
 /* What asks for it, and doesn't get it: kept->ended and pauses are as for commands. */
 static bool check(const struct conn *conn, const struct pin_kept_request *request, struct pin_error *err) {
     const struct pin_kept *kept = conn->kept;
@@ -272,8 +248,11 @@ static bool check(const struct conn *conn, const struct pin_kept_request *reques
     uint64_t most_ns = kept->given->limits.wall_time_ns;
     if (runner == NULL)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "this sandbox has no runner for calls");
-    if (conn->fd_count != 1)
-        return pin_fail(err, PIN_ERROR_INVALID, "one descriptor has to come with a call: its packet");
+    if (conn->fd_count != (request->sealed > 0 ? 2 : 1))
+        return pin_fail(err, PIN_ERROR_INVALID,
+                        "a descriptor has to come with a call: its packet; and one for its secrets, if any");
+    if (request->sealed > 0 && runner->given->forks)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "no secrets are handed to a runner that stays");
     if (kept->ending || runner->state == RUNNER_SPENT)
         return pin_fail(err, PIN_ERROR_BUSY, "the sandbox is ending");
     if (kept->paused)
@@ -302,8 +281,29 @@ static void fill(struct call *call, struct conn *conn, const struct pin_kept_req
     call->has_timeout = request->has_timeout;
     call->timeout_ns = request->timeout_ms * PIN_NS_PER_MS;
     call->packet = conn->fds[0];
+    call->sealed = request->sealed > 0 ? conn->fds[1] : -1;
+    call->sealed_count = request->sealed;
     conn->fd_count = 0;
     (void)snprintf(call->key, sizeof(call->key), "%s", request->key);
+}
+
+void pin_runner_begin(struct runner *runner) {
+    struct call *call = runner->calls;
+    struct pin_error err = {0};
+    (void)read_leaf(runner, &runner->before);
+    pin_call_started(call);
+    if (pin_call_run(call, &err))
+        return;
+    pin_conn_fail(call->conn, call->request_id, &err);
+    pin_kept_fail(runner->kept, &err);
+}
+
+/* What has been handed in already is never anybody else's. */
+void pin_runner_decline(struct runner *runner, const struct pin_error *why) {
+    if (runner->calls->conn != NULL)
+        pin_conn_fail(runner->calls->conn, runner->calls->request_id, why);
+    runner->calls->conn = NULL;
+    pin_kept_end(runner->kept, "its one call couldn't have its secrets", 0);
 }
 
 void pin_runner_serve(struct conn *conn, struct pin_kept_request *request) {
@@ -323,12 +323,10 @@ void pin_runner_serve(struct conn *conn, struct pin_kept_request *request) {
         start_next(runner);
         return;
     }
-    (void)read_leaf(runner, &runner->before);
-    pin_call_started(call);
-    if (!pin_call_run(call, &err)) {
-        pin_conn_fail(conn, request->id, &err);
-        pin_kept_fail(conn->kept, &err);
-    }
+    if (request->sealed == 0)
+        pin_runner_begin(runner);
+    else if (!pin_call_await_secrets(call, &err))
+        pin_runner_decline(runner, &err);
 }
 
 void pin_runner_is_ready(struct runner *runner) {
@@ -404,16 +402,8 @@ static bool open_scratch(struct runner *runner, struct pin_error *err) {
     PIN_CLOSE int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return pin_fail_errno(err, "open the sandbox's root");
-    for (size_t i = 0; i < runner->given->scratch_count; i++) {
-        struct scratch *scratch = &runner->scratch[i];
-        scratch->dir = pin_open_in_root(root, runner->given->scratch[i], O_RDONLY | O_DIRECTORY, 0, err);
-        if (scratch->dir < 0)
-            return pin_wrap(err, "open '%.60s' in the sandbox", runner->given->scratch[i]);
-        runner->scratch_count++;
-        if (fstat(scratch->dir, &scratch->was) != 0)
-            return pin_fail_errno(err, "look at '%.60s' in the sandbox", runner->given->scratch[i]);
-    }
-    return true;
+    return pin_scratch_open(&runner->scratch, root, runner->given->scratch, runner->given->scratch_count,
+                            err);
 }
 
 static bool open_socket(struct runner *runner, struct pin_link_command *command, struct pin_error *err) {
@@ -497,8 +487,7 @@ void pin_runner_free(struct pin_kept *kept) {
     close_leaf(runner);
     pin_source_remove(&runner->heard);
     pin_close_fd(&runner->socket);
-    for (size_t i = 0; i < runner->scratch_count; i++)
-        pin_close_fd(&runner->scratch[i].dir);
+    pin_scratch_close(&runner->scratch);
     free(runner);
     kept->runner = NULL;
 }

@@ -102,35 +102,64 @@ static int write_file(int folder, uid_t uid, gid_t gid, const struct pin_secret 
     return ok && close(fd) == 0 ? 0 : errno;
 }
 
-static int write_files(pid_t init, uid_t uid, gid_t gid, const struct pin_secrets *secrets) {
-    int cause = enter(init);
-    (void)setfsgid(gid); /* ids of ours that aren't mapped inside can own no file there */
-    (void)setfsuid(uid);
-    int folder = cause == 0 ? copy_mount() : -1;
-    if (cause == 0 && folder < 0)
-        cause = errno;
+struct job {
+    pid_t init;
+    uid_t uid;
+    gid_t gid;
+    const struct pin_secrets *secrets; /* to be written */
+    const char *name;                  /* to be removed; NULL: none */
+};
+
+static int open_inside(const struct job *job, int *folder) {
+    int cause = enter(job->init);
+    (void)setfsgid(job->gid); /* ids of ours that aren't mapped inside can own no file there */
+    (void)setfsuid(job->uid);
+    *folder = cause == 0 ? copy_mount() : -1;
+    return cause == 0 && *folder < 0 ? errno : cause;
+}
+
+static int work(const struct job *job) {
+    const struct pin_secrets *secrets = job->secrets;
+    int folder, cause = open_inside(job, &folder);
+    if (cause == 0 && job->name != NULL && unlinkat(folder, job->name, 0) != 0 && errno != ENOENT)
+        return errno;
     for (size_t i = 0; cause == 0 && i < secrets->count; i++)
         if (is_file(&secrets->list[i]))
-            cause = write_file(folder, uid, gid, &secrets->list[i]);
+            cause = write_file(folder, job->uid, job->gid, &secrets->list[i]);
     return cause;
+}
+
+/* By a child: 0, or what went wrong. */
+static int do_inside(const struct job *job) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(work(job));
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return child < 0 ? errno : WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
 }
 
 bool pin_secret_files_refresh(pid_t init, uid_t uid, gid_t gid, const struct pin_secrets *secrets,
                               struct pin_secret_files *files, struct pin_error *err) {
     uint8_t digest[PIN_SHA256_SIZE];
-    int status = 0;
+    const struct job job = {init, uid, gid, secrets, NULL};
     if (!digest_files(secrets, digest) ||
         (files->known && memcmp(digest, files->digest, sizeof(digest)) == 0))
         return true;
-    pid_t child = fork();
-    if (child == 0)
-        _exit(write_files(init, uid, gid, secrets));
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    errno = child < 0 ? errno : WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+    errno = do_inside(&job);
     if (errno != 0)
         return pin_fail_errno(err, "put the secrets' new values into '/" PIN_SECRETS_FOLDER "'");
     memcpy(files->digest, digest, sizeof(digest));
     files->known = true;
     return true;
+}
+
+bool pin_secret_files_remove(pid_t init, uid_t uid, gid_t gid, const char *name,
+                             struct pin_secret_files *files, struct pin_error *err) {
+    static const struct pin_secrets none = {0};
+    const struct job job = {init, uid, gid, &none, name};
+    files->known = false;
+    errno = do_inside(&job);
+    return errno == 0 || pin_fail_errno(err, "take '%.60s' out of '/" PIN_SECRETS_FOLDER "'", name);
 }

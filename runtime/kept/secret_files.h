@@ -24,3 +24,6 @@ struct pin_secret_files { /* zeroed at first: what the build has written isn't k
  * changed. */
 bool pin_secret_files_refresh(pid_t init, uid_t uid, gid_t gid, const struct pin_secrets *secrets,
                               struct pin_secret_files *files, struct pin_error *err);
+/* Takes the file of this name away. */
+bool pin_secret_files_remove(pid_t init, uid_t uid, gid_t gid, const char *name,
+                             struct pin_secret_files *files, struct pin_error *err);

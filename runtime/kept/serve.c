@@ -14,6 +14,8 @@
 #include "runtime/kept/home.h"
 
 #define READY_NS (30 * PIN_NS_PER_S)
+#define DIE_NS (5 * PIN_NS_PER_S)  /* to serve others meanwhile; who ends the sandbox waits longer */
+#define LOOK_NS (5 * PIN_NS_PER_S) /* no watch: a user has few of inotify, and may have many sandboxes */
 #define LAST_WORDS_NS (2 * PIN_NS_PER_S) /* for clients to take what there is at the end */
 
 static const char gone[] = "init has gone";
@@ -27,12 +29,22 @@ void pin_kept_touch(struct pin_kept *kept) {
     kept->active_ns = pin_now_ns();
 }
 
+/* A process that hangs in the kernel keeps init from dying: who ends the sandbox says so. */
+static void on_stuck(void *self) {
+    struct pin_kept *kept = self;
+    kept->stuck = NULL;
+    kept->over = true;
+}
+
 static void kill_all(struct pin_kept *kept) {
     struct pin_error err = {0};
     const struct pin_sandbox *sandbox = kept->given->sandbox;
     if (sandbox->cgroup != NULL)
         (void)pin_cgroup_kill(sandbox->cgroup, &err);                       /* the next line ends them too */
     (void)syscall(SYS_pidfd_send_signal, sandbox->pidfd, SIGKILL, NULL, 0); /* it may be dead already */
+    if (kept->stuck == NULL) /* without a timer it is waited for all the same, by who ends the sandbox */
+        kept->stuck = pin_loop_at(kept->loop, later(pin_now_ns(), DIE_NS), on_stuck, kept, &err);
+    kept->over = kept->over || kept->stuck == NULL;
 }
 
 static void on_grace_over(void *self) {
@@ -63,6 +75,7 @@ void pin_kept_end(struct pin_kept *kept, const char *why, uint64_t grace_ns) {
 void pin_kept_fail(struct pin_kept *kept, const struct pin_error *failure) {
     if (!pin_is_set(&kept->failure))
         kept->failure = *failure;
+    kept->is_cut = true;
     pin_kept_end(kept, "failed", 0);
 }
 
@@ -76,7 +89,7 @@ static void on_idle(void *self) {
     struct pin_error err = {0};
     uint64_t now = pin_now_ns();
     kept->idle = NULL;
-    if (kept->exec_count > 0 || pin_runner_is_busy(kept))
+    if (pin_kept_is_busy(kept))
         kept->active_ns = now;
     if (later(kept->active_ns, kept->idle_ns) <= now)
         pin_kept_end(kept, "idle", kept->given->limits.grace_ns);
@@ -161,7 +174,8 @@ static void on_signals(void *self, unsigned events) {
     struct signalfd_siginfo info;
     (void)events;
     while (read(kept->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-        pin_kept_end(kept, "its supervisor was told to end", kept->given->limits.grace_ns);
+        pin_kept_end(kept, "its supervisor was told to end",
+                     info.ssi_signo == SIGQUIT ? 0 : kept->given->limits.grace_ns);
 }
 
 static void on_client(void *self, unsigned events) {
@@ -169,14 +183,40 @@ static void on_client(void *self, unsigned events) {
     pin_conn_accept(self);
 }
 
-static void on_egress(void *self, unsigned events) {
-    struct pin_kept *kept = self;
+static void take_egress(struct pin_kept *kept) {
     const struct pin_egress_ops *egress = &kept->given->egress;
-    (void)events;
     while (egress->next(egress->self, NULL))
         kept->egress_events++;
     if (egress->fd(egress->self) < 0)
         pin_source_remove(&kept->egress);
+}
+
+size_t pin_kept_lost(const struct pin_kept *kept, const char *names[PIN_EGRESS_LOST_MAX]) {
+    const struct pin_egress_ops *egress = &kept->given->egress;
+    return egress->lost != NULL ? egress->lost(egress->self, names) : 0;
+}
+
+/* The processes are gone: what they have sent goes out, and all of it is counted before the last bill. */
+static void end_egress(struct pin_kept *kept) {
+    const struct pin_egress_ops *egress = &kept->given->egress;
+    if (egress->fd == NULL)
+        return;
+    while (kept->over && !egress->end(egress->self, !kept->is_cut))
+        take_egress(kept);
+    take_egress(kept);
+    pin_source_remove(&kept->egress);
+}
+
+static void on_egress(void *self, unsigned events) {
+    (void)events;
+    take_egress(self);
+}
+
+void pin_kept_settle_egress(struct pin_kept *kept) {
+    if (kept->egress == NULL)
+        return;
+    kept->given->egress.settle(kept->given->egress.self);
+    take_egress(kept);
 }
 
 static bool take_signals(struct pin_kept *kept, struct pin_error *err) {
@@ -236,6 +276,24 @@ static bool await_init(struct pin_kept *kept, struct pin_error *err) {
     return false;
 }
 
+static bool look_again(struct pin_kept *kept, struct pin_error *err);
+
+/* Without its directory nobody finds it any more: it would hold memory and ids until its times are over. */
+static void on_look(void *self) {
+    struct pin_kept *kept = self;
+    struct pin_error err = {0};
+    kept->look = NULL;
+    if (pin_home_socket(kept->given->folder) != kept->door)
+        pin_kept_end(kept, "its directory was removed", kept->given->limits.grace_ns);
+    else if (!look_again(kept, &err))
+        pin_kept_fail(kept, &err);
+}
+
+static bool look_again(struct pin_kept *kept, struct pin_error *err) {
+    kept->look = pin_loop_at(kept->loop, later(pin_now_ns(), LOOK_NS), on_look, kept, err);
+    return kept->look != NULL;
+}
+
 static bool open_doors(struct pin_kept *kept, struct pin_error *err) {
     const struct pin_kept_given *given = kept->given;
     if (!pin_log_open(&kept->log, given->folder, PIN_LOG_FILE_MAX, err))
@@ -243,8 +301,9 @@ static bool open_doors(struct pin_kept *kept, struct pin_error *err) {
     kept->listener = pin_home_listen(given->folder, err);
     if (kept->listener < 0)
         return false;
+    kept->door = pin_home_socket(given->folder);
     kept->accepting = pin_loop_watch(kept->loop, kept->listener, POLLIN, on_client, kept, err);
-    return kept->accepting != NULL && pin_kept_set_times(kept, err) &&
+    return kept->accepting != NULL && pin_kept_set_times(kept, err) && look_again(kept, err) &&
            pin_home_write(given->folder, "sandbox.json", given->facts, err);
 }
 
@@ -281,8 +340,12 @@ static bool step(struct pin_kept *kept, struct pin_error *err) {
     if (!pin_loop_step(kept->loop, err))
         return false;
     sweep(kept);
-    if (!kept->ending)
+    if (!kept->ending) {
         pin_exec_start_next(kept);
+    } else if (kept->grace != NULL && kept->exec_count == 0) { /* there is nobody left to wait for */
+        pin_timer_cancel(&kept->grace);
+        kill_all(kept);
+    }
     return true;
 }
 
@@ -308,6 +371,16 @@ static void on_patience_over(void *self) {
     *(bool *)self = true;
 }
 
+/* First without having cleared: whoever waits for the end from outside sees that it has begun. */
+static json_t *write_end(const struct pin_kept *kept, bool cleared) {
+    struct pin_error unsaid = {0}; /* `show` does without it */
+    json_t *end =
+        json_pack("{s:s, s:b}", "why", kept->why != NULL ? kept->why : "failed", "cleared", (int)cleared);
+    if (kept->log.file.fd >= 0)
+        (void)pin_home_write(kept->given->folder, "end.json", end, &unsaid);
+    return end;
+}
+
 /* What is written still comes out, and whoever waits is told; for a while, whoever doesn't listen. */
 static void say_goodbye(struct pin_kept *kept, bool destroyed) {
     struct pin_error err = {0};
@@ -320,10 +393,7 @@ static void say_goodbye(struct pin_kept *kept, bool destroyed) {
     sweep(kept);
     while ((kept->execs != NULL || pin_runner_is_busy(kept)) && !over && patience != NULL && step(kept, &err))
         ;
-    json_t *end =
-        json_pack("{s:s, s:b}", "why", kept->why != NULL ? kept->why : "failed", "cleared", (int)destroyed);
-    if (kept->log.file >= 0)
-        (void)pin_home_write(kept->given->folder, "end.json", end, &err); /* `show` does without it */
+    json_t *end = write_end(kept, destroyed);
     pin_verbs_wake(kept, 0, end);
     json_decref(end);
     sweep(kept);
@@ -334,7 +404,8 @@ static void say_goodbye(struct pin_kept *kept, bool destroyed) {
 }
 
 static void clean_up(struct pin_kept *kept) {
-    struct pin_timer **timers[] = {&kept->idle, &kept->lifetime, &kept->grace, &kept->sampling};
+    struct pin_timer **timers[] = {&kept->idle,     &kept->lifetime,     &kept->grace, &kept->stuck,
+                                   &kept->sampling, &kept->accept_again, &kept->look};
     struct pin_source **sources[] = {&kept->accepting, &kept->control_in, &kept->control_out,
                                      &kept->init_end,  &kept->signals,    &kept->egress};
     for (struct exec *exec = kept->execs; exec != NULL; exec = exec->next)
@@ -365,7 +436,7 @@ bool pin_kept_serve(const struct pin_kept_given *given, const char **why, struct
         return false;
     }
     kept->given = given;
-    kept->listener = kept->signal_fd = kept->log.file = -1;
+    kept->listener = kept->signal_fd = kept->log.file.fd = kept->log.older.fd = -1;
     kept->idle_ns = given->idle_ns;
     kept->lifetime_ns = given->lifetime_ns;
     kept->started_ns = kept->active_ns = pin_now_ns();
@@ -376,8 +447,10 @@ bool pin_kept_serve(const struct pin_kept_given *given, const char **why, struct
     pin_source_remove(&kept->init_end);
     pin_source_remove(&kept->control_in);
     pin_source_remove(&kept->control_out);
+    end_egress(kept);
     if (kept->memory.at_ns != 0)
         pin_kept_bill(kept); /* while there is a cgroup that can be asked */
+    json_decref(write_end(kept, false));
     bool destroyed =
         given->destroy(given->self, &ignored); /* what is left, the next command's sweep takes up */
     kept->ending = true;

@@ -21,8 +21,10 @@
 struct pin_kept_recorded { /* of a command */
     const char *const *args;
     size_t arg_count;
-    const struct pin_secrets *secrets; /* that are handed to it */
-    const struct pin_mask *mask;       /* NULL: none are known */
+    const char *user;                       /* "UID:GID"; NULL: the policy's */
+    const struct pin_secrets *secrets;      /* that are handed to it */
+    const struct pin_mask *mask;            /* NULL: none are known */
+    const struct pin_kept_request *request; /* of one that is refused */
 };
 
 /* The audit log; a function that is NULL: nothing is recorded. False: it isn't in the log. */
@@ -35,6 +37,12 @@ struct pin_kept_audit {
     bool (*end)(void *self, uint32_t exec, const struct pin_result *result, struct pin_error *err);
 };
 
+struct pin_kept_command { /* that is over */
+    uint32_t exec;        /* 0: a call of a runner's */
+    uint64_t started_ns;
+    uint64_t own_time_ns; /* it asked for less than the policy grants; 0: it didn't */
+};
+
 #define PIN_KEPT_SCRATCH_MAX 16
 
 /* A process that waits for calls of tools from the start, see call.h. */
@@ -43,6 +51,7 @@ struct pin_kept_runner {        /* borrowed */
     bool forks;                 /* it answers many calls; otherwise one, and then the sandbox ends */
     const char *const *scratch; /* file systems of the sandbox's own, which are emptied after each call */
     size_t scratch_count;       /* at most PIN_KEPT_SCRATCH_MAX */
+    bool letta_frames;          /* are read from the stdout of calls */
     /* What is told of a call; NULL when memory is out. */
     json_t *(*describe)(const struct pin_result *result, const char *key, int *exit_code);
 };
@@ -65,12 +74,15 @@ struct pin_kept_given { /* borrowed */
     gid_t owner_gid;
     struct pin_limits limits; /* of each exec */
     bool tty;                 /* terminals are granted */
-    uid_t uid;                /* of every exec, inside */
+    uid_t uid;                /* of every exec that doesn't ask for another, inside */
     gid_t gid;
+    uint32_t ids;          /* the ids that there are to be asked for: below this */
+    uint64_t capabilities; /* of every exec */
 
     /* Of every exec, found anew for each, so that a rotated one is seen; its own come on top. */
     const char *const *secrets, *const *secret_variables; /* secret_spec.h; "NAME=VARIABLE" */
     size_t secret_count, secret_variable_count;
+    bool secret_folder; /* an exec's own can be files */
     struct pin_kept_audit audit;
 
     const struct pin_kept_runner *runner; /* NULL: none */
@@ -87,6 +99,8 @@ struct pin_kept_given { /* borrowed */
     /* Memory times time, and commands, since the sandbox is up: now and then, and at its end; NULL: nobody
      * counts. */
     void (*used)(void *self, uint64_t memory_byte_ms, uint64_t execs);
+    /* What was denied while it ran goes into its result; false: some of it isn't in the audit log. */
+    bool (*denied)(void *self, const struct pin_kept_command *command, struct pin_result *result);
     void (*ready)(void *self); /* clients can connect now */
     /* Kills what is left, and removes cgroups and slot; called once, before the last replies are sent. */
     bool (*destroy)(void *self, struct pin_error *err);

@@ -81,7 +81,7 @@ static json_t *running(const struct pin_kept *kept) {
     static const char *const states[] = {
         [EXEC_FINDING] = "queued",  [EXEC_QUEUED] = "queued",   [EXEC_STARTING] = "starting",
         [EXEC_RUNNING] = "running", [EXEC_EMPTYING] = "ending", [EXEC_DRAINING] = "draining",
-        [EXEC_DONE] = "done"};
+        [EXEC_HANGING] = "hanging", [EXEC_DONE] = "done"};
     json_t *list = json_array();
     for (const struct exec *exec = kept->execs; exec != NULL; exec = exec->next) {
         json_t *text = pin_exec_masked(exec, exec->request.args[0], COMMAND_SHOWN);
@@ -98,6 +98,15 @@ static const char *state_of(const struct pin_kept *kept) {
     return kept->ending ? "ending" : kept->paused ? "paused" : "running";
 }
 
+/* What the host couldn't give, and what has died since. */
+static json_t *missing_now(const struct pin_kept *kept) {
+    const char *names[PIN_EGRESS_LOST_MAX];
+    json_t *missing = json_copy(json_object_get(kept->given->facts, "missing"));
+    for (size_t i = pin_kept_lost(kept, names); i > 0; i--)
+        (void)json_array_append_new(missing, json_string(names[i - 1]));
+    return missing;
+}
+
 static void serve_show(struct conn *conn, struct pin_kept_request *request) {
     const struct pin_kept *kept = conn->kept;
     json_t *facts = json_copy(kept->given->facts);
@@ -107,6 +116,7 @@ static void serve_show(struct conn *conn, struct pin_kept_request *request) {
     (void)json_object_set_new(facts, "clients", json_integer((json_int_t)kept->conn_count));
     (void)json_object_set_new(facts, "log_sequence", json_integer((json_int_t)kept->log.sequence));
     (void)json_object_set_new(facts, "execs", running(kept));
+    (void)json_object_set_new(facts, "missing", missing_now(kept));
     reply(conn, request, facts);
 }
 
@@ -179,8 +189,20 @@ static void serve_resume(struct conn *conn, struct pin_kept_request *request) {
     set_paused(conn, request, false);
 }
 
+static size_t waits_of(const struct pin_kept *kept, pid_t peer) {
+    size_t count = 0;
+    for (size_t i = 0; i < kept->wait_count; i++)
+        count += kept->waits[i].conn->peer == peer;
+    return count;
+}
+
 static void add_wait(struct conn *conn, const struct pin_kept_request *request) {
     struct pin_kept *kept = conn->kept;
+    struct pin_error err = {0};
+    if (!pin_peer_may(waits_of(kept, conn->peer), WAITS_MAX, "waits", &err)) {
+        pin_conn_fail(conn, request->id, &err);
+        return;
+    }
     if (kept->wait_count >= WAITS_MAX) {
         refuse(conn, request, PIN_ERROR_EXHAUSTED, "too many wait for this sandbox already");
         return;
@@ -199,6 +221,7 @@ static void serve_stop(struct conn *conn, struct pin_kept_request *request) {
 static void serve_kill(struct conn *conn, struct pin_kept_request *request) {
     struct pin_kept_request of_sandbox = {.id = request->id};
     add_wait(conn, &of_sandbox);
+    conn->kept->is_cut = true;
     pin_kept_end(conn->kept, "killed", 0);
 }
 
@@ -209,8 +232,7 @@ static void serve_wait(struct conn *conn, struct pin_kept_request *request) {
     else if (ended->id == request->exec)
         reply(conn, request,
               json_pack("{s:s, s:i, s:o}", "status", pin_status_name(ended->status), "exit_code",
-                        ended->exit_code, "signal",
-                        ended->signal != 0 ? json_integer(ended->signal) : json_null()));
+                        ended->exit_code, "signal", pin_result_signal(ended->signal)));
     else
         refuse(conn, request, PIN_ERROR_NOT_FOUND, "no command of this number is known any more");
 }

@@ -1,6 +1,7 @@
 #include "runtime/oci/container.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,12 +15,13 @@
 #include "base/io.h"
 #include "runtime/state/tree.h"
 
+#define REMOVALS_MAX 1000                         /* more commands than are ever at work on one container */
 #define STATE_BYTES_MAX ((size_t)4 * 1024 * 1024) /* annotations may be long */
 
-/* As runc: letters, digits, "_", "+", "-" and "."; never a way out of ROOT. */
+/* As runc: letters, digits, "_", "+", "-" and "."; never a way out of ROOT, and never an option. */
 static bool is_id(const char *id) {
     size_t length = strlen(id);
-    if (length == 0 || length > 1024 || strcmp(id, ".") == 0 || strcmp(id, "..") == 0)
+    if (length == 0 || length > 1024 || id[0] == '-' || strcmp(id, ".") == 0 || strcmp(id, "..") == 0)
         return false;
     for (const char *at = id; *at != '\0'; at++)
         if (!isalnum((unsigned char)*at) && strchr("_+-.", *at) == NULL)
@@ -56,8 +58,11 @@ bool pin_container_make(int root, const char *id, struct pin_container *containe
     if (mkdirat(root, id, 0700) != 0 && errno == EEXIST)
         return pin_fail(err, PIN_ERROR_EXISTS, "container with given ID already exists: %s", id);
     container->dir = openat(root, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (container->dir < 0 || flock(container->dir, LOCK_EX) != 0)
-        return pin_fail_errno(err, "make the container's directory");
+    if (container->dir < 0 || flock(container->dir, LOCK_EX) != 0) {
+        (void)pin_fail_errno(err, "make the container's directory");
+        (void)unlinkat(root, id, AT_REMOVEDIR); /* nobody has anything in it */
+        return false;
+    }
     container->id = pin_arena_strdup(&container->arena, id);
     return true;
 }
@@ -67,26 +72,43 @@ static const char *text_of(struct pin_container *container, const json_t *state,
     return value == NULL ? NULL : pin_arena_strdup(&container->arena, value);
 }
 
+static const char *group_of(struct pin_container *container) {
+    char group[PIN_CGROUP_PATH + 1];
+    ssize_t length = readlinkat(container->dir, "cgroup", group, sizeof(group) - 1);
+    if (length <= 0)
+        return NULL;
+    group[length] = '\0';
+    return pin_arena_strdup(&container->arena, group);
+}
+
+/* Written whole it has all of these; a disk that was full or a machine that lost its power leaves less. */
+static bool is_state(const json_t *state) {
+    return json_is_string(json_object_get(state, "id")) && json_is_string(json_object_get(state, "bundle")) &&
+           json_is_integer(json_object_get(state, "pid")) &&
+           json_is_integer(json_object_get(state, "inode")) &&
+           json_is_integer(json_object_get(state, "startTime"));
+}
+
 static bool read_state(struct pin_container *container, struct pin_error *err) {
     struct pin_error missing = {0};
     size_t size;
     PIN_FREE char *text = pin_read_file_at(container->dir, "state.json", STATE_BYTES_MAX, &size, &missing);
+    container->cgroup = group_of(container);
     if (text == NULL && missing.os_errno == ENOENT)
         return true;
-    if (text == NULL) {
-        *err = missing;
-        return false;
+    json_t *state = text == NULL ? NULL : json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+    if (!is_state(state)) {
+        json_decref(state);
+        (void)pin_fail(err, PIN_ERROR_SYNTAX, "the state of container '%s' can't be read", container->id);
+        return pin_hint(err, "delete --force clears what is left of it");
     }
-    json_t *state = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
-    if (state == NULL)
-        return pin_fail(err, PIN_ERROR_SYNTAX, "the state of container '%s' can't be read", container->id);
     container->bundle = text_of(container, state, "bundle");
     container->rootfs = text_of(container, state, "rootfs");
     container->oci_version = text_of(container, state, "ociVersion");
     container->created = text_of(container, state, "created");
     container->owner = text_of(container, state, "owner");
-    container->cgroup = text_of(container, state, "cgroup");
     container->boot = text_of(container, state, "boot");
+    container->audit_log = text_of(container, state, "auditLog");
     container->pid = (pid_t)json_integer_value(json_object_get(state, "pid"));
     container->inode = (uint64_t)json_integer_value(json_object_get(state, "inode"));
     container->start_time = (uint64_t)json_integer_value(json_object_get(state, "startTime"));
@@ -129,22 +151,61 @@ bool pin_container_write(const struct pin_container *container, struct pin_error
     json_object_set_new(state, "startTime", json_integer((json_int_t)container->start_time));
     if (container->boot != NULL)
         json_object_set_new(state, "boot", json_string(container->boot));
-    if (container->cgroup != NULL)
-        json_object_set_new(state, "cgroup", json_string(container->cgroup));
+    if (container->audit_log != NULL)
+        json_object_set_new(state, "auditLog", json_string(container->audit_log));
     PIN_FREE char *text = json_dumps(state, JSON_COMPACT);
     json_decref(state);
     PIN_CLOSE int file =
         openat(container->dir, "state.json.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (text == NULL || file < 0)
         return pin_fail_errno(err, "write the container's state");
+    if (container->cgroup != NULL && symlinkat(container->cgroup, container->dir, "cgroup") != 0 &&
+        errno != EEXIST)
+        return pin_fail_errno(err, "write down the container's cgroup");
     if (!pin_write_all(file, text, strlen(text), err))
         return false;
     return renameat(container->dir, "state.json.new", container->dir, "state.json") == 0 ||
            pin_fail_errno(err, "write the container's state");
 }
 
+/* Whether the id still leads to the directory that was opened. */
+static bool has_id(int root, const struct pin_container *container) {
+    struct stat own, named;
+    return fstat(container->dir, &own) == 0 &&
+           fstatat(root, container->id, &named, AT_SYMLINK_NOFOLLOW) == 0 && own.st_dev == named.st_dev &&
+           own.st_ino == named.st_ino;
+}
+
+/* By the descriptor: by its name it may be another's already. */
+static bool make_empty(int dir, struct pin_error *err) {
+    int listed = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (listed < 0 && errno == ENOENT) /* removed, and so it was empty */
+        return true;
+    DIR *entries = listed < 0 ? NULL : fdopendir(listed);
+    if (entries == NULL) {
+        (void)pin_fail_errno(err, "list the container's directory");
+        pin_close_fd(&listed);
+        return false;
+    }
+    bool ok = true;
+    for (const struct dirent *entry; ok && (entry = readdir(entries)) != NULL;)
+        ok = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+             pin_tree_remove(dir, entry->d_name, err);
+    (void)closedir(entries);
+    return ok;
+}
+
+/* Whoever had opened the directory before may make its lock anew in it, each once, and remove it as well. */
 bool pin_container_remove(int root, const struct pin_container *container, struct pin_error *err) {
-    return pin_tree_remove(root, container->id, err);
+    for (unsigned i = 0; i <= REMOVALS_MAX; i++) {
+        if (!make_empty(container->dir, err))
+            return false;
+        if (!has_id(root, container) || unlinkat(root, container->id, AT_REMOVEDIR) == 0 || errno == ENOENT)
+            return true;
+        if (errno != ENOTEMPTY)
+            break;
+    }
+    return pin_fail_errno(err, "remove the container's directory");
 }
 
 void pin_container_close(struct pin_container *container) {

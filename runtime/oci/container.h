@@ -1,11 +1,12 @@
 /* container.h: what an OCI runtime keeps about a container between its commands.
  *
  * ROOT/ID/ (mode 0700) has state.json, written whole or not at all; config.json, a copy of the bundle's as it
- * was at `create`; and `start`, the socket on which the container waits. The process is known by its number,
- * its start time, the inode of its pidfd and the boot: a number that is used again is never taken for it.
- * `create` holds a lock on the directory while it lives; the other commands that change something take the
- * lock on ROOT/ID/lock. Source: OCI runtime-spec 1.2 runtime.md "State"; the words of errors are runc's,
- * which engines match.
+ * was at `create`; `start`, the socket on which the container waits; and `cgroup`, a link whose text is the
+ * group, which no half-written file can lose: what is left of a container is found by it. The process is
+ * known by its number, its start time, the inode of its pidfd and the boot: a number that is used again is
+ * never taken for it. `create` holds a lock on the directory while it lives; the other commands that change
+ * something take the lock on ROOT/ID/lock. Source: OCI runtime-spec 1.2 runtime.md "State"; the words of
+ * errors are runc's, which engines match.
  */
 #pragma once
 
@@ -37,10 +38,12 @@ struct pin_container {
     const char
         *cgroup; /* below the bases of the hierarchies; systemd's, from "/", at their tops; NULL: none */
     const char *boot;
-    pid_t pid;           /* 0: there is none yet */
-    uint64_t inode;      /* of its pidfd: from Linux 6.9 on no other process of this boot has it */
-    uint64_t start_time; /* in clock ticks since boot, as /proc/PID/stat has it */
-    json_t *annotations; /* owned; NULL: none */
+    const char *audit_log; /* absolute; its records go there, whatever a later command's environment says;
+                              NULL: the command's own */
+    pid_t pid;             /* 0: there is none yet */
+    uint64_t inode;        /* of its pidfd: from Linux 6.9 on no other process of this boot has it */
+    uint64_t start_time;   /* in clock ticks since boot, as /proc/PID/stat has it */
+    json_t *annotations;   /* owned; NULL: none */
 };
 #define PIN_CONTAINER_NONE ((struct pin_container){.dir = -1, .lock = -1})
 
@@ -50,11 +53,13 @@ int pin_containers_open(const char *root, struct pin_error *err);
 /* Makes ROOT/ID, whose creator we are. EXISTS when the id is taken. */
 bool pin_container_make(int root, const char *id, struct pin_container *container, struct pin_error *err);
 
-/* Reads a container. NOT_FOUND when there is none. One whose creator died early has no pid. */
+/* Reads a container. NOT_FOUND when there is none. One whose creator died early has no pid. Of one whose
+ * state can't be read the error is of kind SYNTAX, and what else is known of it is there: it can be removed.
+ */
 bool pin_container_open(int root, const char *id, bool lock, struct pin_container *container,
                         struct pin_error *err);
 bool pin_container_write(const struct pin_container *container, struct pin_error *err);
-/* Removes ROOT/ID with all that is in it. */
+/* Removes ROOT/ID with all that is in it, unless another has, and the id is free or somebody else's. */
 bool pin_container_remove(int root, const struct pin_container *container, struct pin_error *err);
 void pin_container_close(struct pin_container *container);
 

@@ -1,7 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -11,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/names.h"
+#include "base/process.h"
 #include "runtime/oci/container.h"
 #include "runtime/oci/start_socket.h"
 
@@ -22,28 +21,6 @@ _Static_assert(PIN_COUNT(status_names) == PIN_STATUS_COUNT, "every status has a 
 
 const char *pin_status_name(enum pin_status status) {
     return status_names[status];
-}
-
-/* Field 3, the state, and field 22, the start time; the name before them may hold anything. */
-static bool read_stat(pid_t pid, char *state, uint64_t *start_time) {
-    char path[32], text[1024];
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    PIN_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (size <= 0)
-        return false;
-    text[size] = '\0';
-    const char *at = strrchr(text, ')');
-    if (at == NULL || at[1] != ' ')
-        return false;
-    at += 2;
-    *state = *at;
-    for (int field = 3; field < 22 && at != NULL; field++)
-        at = strchr(at + 1, ' ');
-    if (at == NULL)
-        return false;
-    *start_time = strtoull(at + 1, NULL, 10);
-    return true;
 }
 
 static bool read_boot(char boot[64]) {
@@ -60,7 +37,7 @@ bool pin_container_set_process(struct pin_container *container, pid_t pid, struc
     char state, boot[64] = "";
     struct stat st;
     PIN_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (pidfd < 0 || fstat(pidfd, &st) != 0 || !read_stat(pid, &state, &container->start_time) ||
+    if (pidfd < 0 || fstat(pidfd, &st) != 0 || !pin_process_stat(pid, &state, &container->start_time) ||
         !read_boot(boot))
         return pin_fail(err, PIN_ERROR_SYSTEM, "the container's process is gone already");
     container->pid = pid;
@@ -70,18 +47,11 @@ bool pin_container_set_process(struct pin_container *container, pid_t pid, struc
 }
 
 int pin_container_process(const struct pin_container *container) {
-    char state, boot[64] = "";
-    uint64_t start_time;
-    if (container->pid <= 0)
-        return -1;
-    PIN_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, container->pid, 0);
-    /* looked at after it was opened: what is described is what the descriptor holds */
+    char boot[64] = "";
     struct stat st;
-    if (pidfd < 0 || fstat(pidfd, &st) != 0 || st.st_ino != container->inode ||
-        !read_stat(container->pid, &state, &start_time) || start_time != container->start_time ||
-        state == 'Z' || state == 'X')
-        return -1;
-    if (container->boot == NULL || !read_boot(boot) || strcmp(boot, container->boot) != 0)
+    PIN_CLOSE int pidfd = pin_process_open(container->pid, container->start_time);
+    if (pidfd < 0 || fstat(pidfd, &st) != 0 || st.st_ino != container->inode || container->boot == NULL ||
+        !read_boot(boot) || strcmp(boot, container->boot) != 0)
         return -1;
     return pin_steal_fd(&pidfd);
 }
@@ -113,11 +83,12 @@ enum pin_status pin_container_status(const struct pin_container *container,
     PIN_CLOSE int pidfd = pin_container_process(container);
     if (pidfd < 0)
         return container->pid == 0 && has_creator(container) ? PIN_STATUS_CREATING : PIN_STATUS_STOPPED;
-    if (pin_start_socket_is_waiting(container->dir))
-        return PIN_STATUS_CREATED;
     struct pin_error ignored = {0};
     PIN_CGROUP struct pin_cgroup *group = pin_container_cgroup(container, cgroups, &ignored);
-    return group != NULL && pin_cgroup_is_frozen(group) ? PIN_STATUS_PAUSED : PIN_STATUS_RUNNING;
+    /* a created one may be paused as well; whoever waits for an answer of it then waits for its thaw */
+    if (group != NULL && pin_cgroup_is_frozen(group))
+        return PIN_STATUS_PAUSED;
+    return pin_start_socket_is_waiting(container->dir) ? PIN_STATUS_CREATED : PIN_STATUS_RUNNING;
 }
 
 json_t *pin_container_state(const struct pin_container *container, enum pin_status status, bool more) {

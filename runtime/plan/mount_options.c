@@ -54,6 +54,9 @@ static const struct option table[] = {
     {"norelatime",     NOTHING,     0,                      false},
     {"rnorelatime",    NOTHING,     0,                      false},
     {"defaults",       NOTHING,     0,                      false},
+    {"silent",         NOTHING,     0,                      false}, /* of the kernel's log */
+    {"loud",           NOTHING,     0,                      false},
+    {"noiversion",     NOTHING,     0,                      false}, /* the default everywhere */
     {"bind",           BIND,        0,                      false},
     {"rbind",          RBIND,       0,                      false},
     {"private",        PROPAGATION, MS_PRIVATE,             false},
@@ -67,8 +70,12 @@ static const struct option table[] = {
     {"idmap",          IDMAP,       0,                      false},
     {"ridmap",         IDMAP_BELOW, 0,                      false},
     {"tmpcopyup",      COPY_UP,     0,                      false},
-    {"remount",        REFUSE,      0,                      false},
+    {"remount",        REFUSE,      0,                      false}, /* the last: see pin_mount_option_name() */
 };
+
+const char *pin_mount_option_name(size_t index) {
+    return index < PIN_COUNT(table) - 1 ? table[index].name : NULL;
+}
 
 static const struct option *find(const char *name) {
     for (size_t i = 0; i < PIN_COUNT(table); i++)

@@ -28,3 +28,6 @@ struct pin_mount_options {
 void pin_mount_options_sort(const char *const *options, size_t count, const char *pointer,
                             struct pin_arena *arena, struct pin_mount_options *sorted,
                             struct pin_findings *found);
+
+/* The options that are carried out, one after the other; NULL after the last. */
+const char *pin_mount_option_name(size_t index);

@@ -126,6 +126,10 @@ void pin_plan_root(struct pin_plan *plan, struct pin_findings *found) {
     if (bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_SKELETON) {
         plan->root = PIN_ROOT_FROM_TMPFS;
         plan->root_tmpfs_bytes = 4 * PIN_MIB;
+        if (bundle->ext.root_overlay.enabled && bundle->ext.root_overlay.storage == PIN_ROOT_ON_DISK)
+            (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/filesystem/root_storage",
+                           "name an image, or set it to \"memory\"",
+                           "the root of the host image is in memory");
         return;
     }
     if (bundle->rootfs != NULL && bundle->rootfs->kind == PIN_ROOTFS_LAYERS) {
@@ -142,7 +146,7 @@ void pin_plan_root(struct pin_plan *plan, struct pin_findings *found) {
     if (path[0] != '/')
         path = pin_arena_printf(&plan->arena, "%s/%s", bundle->directory, path);
     if (!bundle->root.read_only && bundle->ext.root_overlay.enabled && !plan->engine.direct) {
-        pin_plan_directory_overlay(plan, path);
+        pin_plan_directory_overlay(plan, path, found);
         return;
     }
     plan->root = PIN_ROOT_FROM_BIND;
@@ -198,11 +202,19 @@ static bool may_be_less(const struct rlimit_row *row, uint64_t hard) {
     return row->is_cap || hard == PIN_UNLIMITED || (row->resource == RLIMIT_NOFILE && hard >= FILES_ALL);
 }
 
+/* A core_pattern that names a program is handed the memory of a process whose limit is 0, and of none whose
+ * limit is 1, which is no room for a file either (core(5), fs/coredump.c). An engine's limits are its own. */
+static bool is_no_core(const struct pin_plan *plan, const struct rlimit_row *row, uint64_t hard) {
+    return row->resource == RLIMIT_CORE && hard == 0 && !plan->engine.direct;
+}
+
 /* What lies above the caller's own hard limit is raised by those who may, and otherwise refused, not lowered.
  */
 static void add_rlimit(struct pin_plan *plan, const struct pin_host *host, const struct rlimit_row *row,
                        uint64_t soft, uint64_t hard, struct pin_findings *found) {
     uint64_t most = host->raises_limits ? PIN_UNLIMITED : host->hard_limits[row->resource];
+    if (is_no_core(plan, row, hard) && most >= 1)
+        soft = hard = 1;
     if (hard > most && plan->engine.direct) /* engines ask for what their own service has */
         pin_plan_unheeded(plan, "/process/rlimits",
                           pin_arena_printf(&plan->arena, "%s becomes the caller's own hard limit, %" PRIu64,
@@ -220,6 +232,13 @@ static void add_rlimit(struct pin_plan *plan, const struct pin_host *host, const
                                  .raised = most == PIN_UNLIMITED && hard > host->hard_limits[row->resource]};
 }
 
+static bool stands_before(const struct pin_bundle *bundle, size_t at) {
+    for (size_t i = 0; i < at; i++)
+        if (strcmp(bundle->process.rlimits[i].type, bundle->process.rlimits[at].type) == 0)
+            return true;
+    return false;
+}
+
 void pin_plan_rlimits(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
     for (size_t i = 0; i < bundle->process.rlimit_count; i++) {
@@ -228,6 +247,9 @@ void pin_plan_rlimits(struct pin_plan *plan, const struct pin_host *host, struct
         if (row == NULL || asked->soft > asked->hard)
             (void)pin_find(found, PIN_ERROR_INVALID, "/process/rlimits", NULL,
                            "'%.40s' is not a limit that can be set", asked->type);
+        else if (stands_before(bundle, i))
+            (void)pin_find(found, PIN_ERROR_INVALID, "/process/rlimits", "keep one of them",
+                           "'%s' stands twice", asked->type);
         else
             add_rlimit(plan, host, row, asked->soft, asked->hard, found);
     }
@@ -256,6 +278,14 @@ static void plan_limits(struct pin_plan *plan) {
     }
 }
 
+static const char *hint_for(const struct pin_host *host, enum pin_protection protection) {
+    if (protection == PIN_PROTECT_LANDLOCK)
+        return "boot with lsm=landlock,… or list it under \"optional\" in the policy";
+    if (protection == PIN_PROTECT_SECRET_MEMORY)
+        return "turn swap off; or cgroup v2, \"swap\": 0, no RLIMIT_MEMLOCK; or list it as optional";
+    return host->lacks_hint;
+}
+
 /* A protection that the bundle asks for and that this host lacks is a refusal, unless the policy called it
  * optional. */
 static void plan_protections(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found) {
@@ -266,19 +296,20 @@ static void plan_protections(struct pin_plan *plan, const struct pin_host *host,
         [PIN_PROTECT_CPUS] = limits->millicpus != 0,
         [PIN_PROTECT_PIDS] = limits->pids != PIN_UNLIMITED,
         [PIN_PROTECT_LANDLOCK] = plan->bundle->ext.present && plan->bundle->ext.landlock.enabled,
+        [PIN_PROTECT_SECRET_MEMORY] = plan->bundle->ext.secret_count > 0 || plan->bundle->ext.secret_folder,
     };
+    /* what a command has been handed lies in its own memory as well */
+    uint32_t lacks = host->lacks | (uint32_t)(host->swaps && limits->swap_bytes != 0)
+                                       << PIN_PROTECT_SECRET_MEMORY;
     for (int i = 0; i < PIN_PROTECT_COUNT; i++) {
         uint32_t bit = 1u << i;
-        if (!asked[i] || (host->lacks & bit) == 0)
+        if (!asked[i] || (lacks & bit) == 0)
             continue;
         plan->missing |= bit;
         if (plan->bundle->ext.optional & bit)
             continue;
         const char *name = pin_protection_name((enum pin_protection)i);
-        const char *hint = i == PIN_PROTECT_LANDLOCK
-                               ? "boot with lsm=landlock,… or list it under \"optional\" in the policy"
-                               : host->lacks_hint;
-        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/optional", hint,
+        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/optional", hint_for(host, (enum pin_protection)i),
                        "this host can't give the protection '%s'", name);
     }
 }
@@ -297,6 +328,33 @@ static void plan_process(struct pin_plan *plan) {
     plan->domainname = bundle->domainname;
     plan->has_oom_score_adj = bundle->process.has_oom_score_adj;
     plan->oom_score_adj = bundle->process.oom_score_adj;
+}
+
+static bool is_free(const struct pin_plan *plan, const struct pin_publish *asked) {
+    for (size_t i = 0; i < plan->publish_count; i++)
+        if (pin_publish_collides(&plan->publish[i], asked))
+            return false;
+    return true;
+}
+
+static void plan_publish(struct pin_plan *plan, struct pin_findings *found) {
+    const struct pin_bundle_ext *ext = &plan->bundle->ext;
+    if (ext->publish_count > PIN_PUBLISH_MAX) {
+        (void)pin_find(found, PIN_ERROR_INVALID, "/network/publish", "ask for fewer by --publish",
+                       "a sandbox publishes at most %d ports", PIN_PUBLISH_MAX);
+        return;
+    }
+    for (size_t i = 0; i < ext->publish_count; i++) {
+        struct pin_publish *publish = &plan->publish[plan->publish_count];
+        if (!pin_publish_parse(ext->publish[i], publish))
+            (void)pin_find(found, PIN_ERROR_INVALID, "/network/publish", NULL, "'%.80s' is no published port",
+                           ext->publish[i]);
+        else if (!is_free(plan, publish))
+            (void)pin_find(found, PIN_ERROR_INVALID, "/network/publish", "choose among them by --publish",
+                           "'%.80s' is where another port is published, too", ext->publish[i]);
+        else
+            plan->publish_count++;
+    }
 }
 
 /* A policy grants paths, and a bundle that was brought names them: a link on the way, planted by its author
@@ -327,6 +385,7 @@ struct pin_plan *pin_plan_make(const struct pin_bundle *bundle, const struct pin
     pin_plan_rlimits(plan, host, found);
     plan_limits(plan);
     plan_process(plan);
+    plan_publish(plan, found);
     plan->landlock_abi = host->landlock_abi;
     plan_protections(plan, host, found);
     plan->landlock = bundle->ext.present && bundle->ext.landlock.enabled && host->landlock_abi > 0;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/findings.h"
+#include "policy/publish.h"
 #include "runtime/bundle/bundle.h"
 #include "runtime/egress/inside.h"
 #include "runtime/host/host.h"
@@ -56,6 +57,7 @@ struct pin_op {
     bool no_symlinks; /* the target must be reached without any symbolic link */
     bool real_source; /* the source must be reached without any symbolic link: somebody else named it */
     bool optional;    /* BIND: a source that isn't there is no error */
+    bool directory;   /* BIND: the source must be one */
     bool in_turn; /* BIND: no user namespace locks it: its mount can be made where it stands in the list */
     bool late;    /* BIND: of these, one that no mount of the host reaches: it is made then and not before */
     bool of_engine; /* BIND: its options count as engines mean them, and a source may be a symbolic link */
@@ -137,7 +139,8 @@ struct pin_plan {
     struct pin_op root_bind; /* FROM_BIND */
     struct pin_op *layers;   /* FROM_LAYERS: a bind each, the lowest first */
     size_t layer_count;
-    uint64_t upper_bytes; /* FROM_LAYERS: of the tmpfs with what is made in the root and written to it */
+    uint64_t upper_bytes; /* FROM_LAYERS: of what is made in the root and written to it */
+    bool upper_on_disk;   /* instead of in a tmpfs */
     bool root_read_only;
     bool hands_upper; /* FROM_LAYERS: the builder gets a descriptor of what is written to the root */
     struct pin_op *ops;
@@ -147,6 +150,8 @@ struct pin_plan {
     bool raise_loopback;
     bool egress; /* connections leave through a broker; then it raises the loopback, too */
     struct pin_egress_plan egress_plan;
+    struct pin_publish publish[PIN_PUBLISH_MAX]; /* ports inside that the host can reach */
+    size_t publish_count;
     bool forbid_user_namespaces;
     struct pin_plan_rlimit *rlimits;
     size_t rlimit_count;

@@ -1,13 +1,9 @@
-#include <linux/ioprio.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 
-#include <linux/sched.h>
-
 #include "base/names.h"
-#include "base/units.h"
 #include "runtime/egress/session.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/plan_mounts.h"
@@ -38,6 +34,18 @@ static bool maps_zero(const struct pin_id_map *maps, size_t count) {
     return count == 0;
 }
 
+/* A user may map its own id alone itself, and then no groups can be set: user_namespaces(7). */
+static bool maps_by_helpers(const struct pin_plan *plan, const struct pin_host *host) {
+    const struct pin_bundle *bundle = plan->bundle;
+    bool single = bundle->uid_map_count == 1 && bundle->gid_map_count == 1 &&
+                  bundle->uid_maps[0].count == 1 && bundle->gid_maps[0].count == 1;
+    return !plan->privileged && host->uid != 0 && !single;
+}
+
+static bool may_set_groups(const struct pin_plan *plan, const struct pin_host *host) {
+    return plan->privileged || !has_own(plan->bundle, PIN_NS_USER) || maps_by_helpers(plan, host);
+}
+
 static void plan_maps(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
     bool own = has_own(bundle, PIN_NS_USER);
@@ -47,7 +55,7 @@ static void plan_maps(struct pin_plan *plan, const struct pin_host *host, struct
         (void)pin_find(found, PIN_ERROR_INVALID, "/linux/uidMappings", NULL, "%s",
                        own ? "user namespaces enabled, but no id mappings were given"
                            : "id mappings need a user namespace");
-    plan->may_set_groups = plan->privileged || !own;
+    plan->may_set_groups = may_set_groups(plan, host);
     plan->engine.enter_as_root =
         bundle->namespaces[PIN_NS_USER].present && maps_zero(bundle->uid_maps, bundle->uid_map_count);
     if (!own)
@@ -56,12 +64,8 @@ static void plan_maps(struct pin_plan *plan, const struct pin_host *host, struct
     plan->gid_maps = bundle->gid_maps;
     plan->uid_map_count = bundle->uid_map_count;
     plan->gid_map_count = bundle->gid_map_count;
-    bool single = plan->uid_map_count == 1 && plan->gid_map_count == 1 && plan->uid_maps[0].count == 1 &&
-                  plan->gid_maps[0].count == 1;
-    if (!plan->privileged && host->uid != 0 && !single) {
+    if (maps_by_helpers(plan, host))
         plan->map_method = PIN_MAP_HELPERS;
-        plan->may_set_groups = true;
-    }
 }
 
 static const struct {
@@ -160,86 +164,6 @@ static void plan_time(struct pin_plan *plan, struct pin_findings *found) {
     plan->engine.time_offsets = text;
 }
 
-static const char *const io_classes[] = {
-    [IOPRIO_CLASS_RT] = "IOPRIO_CLASS_RT",
-    [IOPRIO_CLASS_BE] = "IOPRIO_CLASS_BE",
-    [IOPRIO_CLASS_IDLE] = "IOPRIO_CLASS_IDLE",
-};
-
-static const char *const scheduler_policies[] = {
-    [SCHED_NORMAL] = "SCHED_OTHER",      [SCHED_FIFO] = "SCHED_FIFO", [SCHED_RR] = "SCHED_RR",
-    [SCHED_BATCH] = "SCHED_BATCH",       [4] = "SCHED_ISO",           [SCHED_IDLE] = "SCHED_IDLE",
-    [SCHED_DEADLINE] = "SCHED_DEADLINE",
-};
-
-static const struct {
-    const char *name;
-    uint64_t flag;
-} scheduler_flags[] = {
-    {"SCHED_FLAG_RESET_ON_FORK",  SCHED_FLAG_RESET_ON_FORK },
-    {"SCHED_FLAG_RECLAIM",        SCHED_FLAG_RECLAIM       },
-    {"SCHED_FLAG_DL_OVERRUN",     SCHED_FLAG_DL_OVERRUN    },
-    {"SCHED_FLAG_KEEP_POLICY",    SCHED_FLAG_KEEP_POLICY   },
-    {"SCHED_FLAG_KEEP_PARAMS",    SCHED_FLAG_KEEP_PARAMS   },
-    {"SCHED_FLAG_UTIL_CLAMP_MIN", SCHED_FLAG_UTIL_CLAMP_MIN},
-    {"SCHED_FLAG_UTIL_CLAMP_MAX", SCHED_FLAG_UTIL_CLAMP_MAX},
-};
-
-static void plan_scheduler_flags(struct pin_plan *plan, struct pin_findings *found) {
-    const struct pin_bundle *bundle = plan->bundle;
-    for (size_t i = 0; i < bundle->process.scheduler_flag_count; i++) {
-        uint64_t flag = 0;
-        for (size_t j = 0; j < PIN_COUNT(scheduler_flags); j++)
-            if (strcmp(scheduler_flags[j].name, bundle->process.scheduler_flags[i]) == 0)
-                flag = scheduler_flags[j].flag;
-        plan->engine.scheduler_flags |= flag;
-        if (flag == 0)
-            (void)pin_find(found, PIN_ERROR_INVALID, "/process/scheduler/flags", NULL,
-                           "'%.40s' is no flag of a scheduler", bundle->process.scheduler_flags[i]);
-    }
-}
-
-static void plan_scheduling(struct pin_plan *plan, struct pin_findings *found) {
-    const struct pin_bundle *bundle = plan->bundle;
-    struct pin_plan_engine *engine = &plan->engine;
-    if (bundle->process.has_io_priority) {
-        const char *name = bundle->process.io_priority_class;
-        int class = name == NULL ? -1 : pin_name_find(io_classes, PIN_COUNT(io_classes), name);
-        if (class < 0)
-            (void)pin_find(found, PIN_ERROR_INVALID, "/process/ioPriority/class", NULL,
-                           "this is no class of I/O priority");
-        else
-            engine->io_priority = class << IOPRIO_CLASS_SHIFT | bundle->process.io_priority;
-        engine->has_io_priority = true;
-    }
-    if (bundle->process.has_scheduler) {
-        const char *name = bundle->process.scheduler_policy;
-        int policy =
-            name == NULL ? -1 : pin_name_find(scheduler_policies, PIN_COUNT(scheduler_policies), name);
-        if (policy < 0)
-            (void)pin_find(found, PIN_ERROR_INVALID, "/process/scheduler/policy", NULL,
-                           "this is no scheduling policy");
-        else
-            engine->scheduler_policy = (uint32_t)policy;
-        engine->has_scheduler = true;
-        plan_scheduler_flags(plan, found);
-    }
-    if (bundle->personality_domain != NULL) {
-        bool linux32 = strcmp(bundle->personality_domain, "LINUX32") == 0;
-        if (!linux32 && strcmp(bundle->personality_domain, "LINUX") != 0)
-            (void)pin_find(found, PIN_ERROR_INVALID, "/linux/personality/domain", NULL,
-                           "'%.20s' is no domain of a personality", bundle->personality_domain);
-        engine->has_personality = true;
-        engine->personality = linux32 ? 0x0008 : 0;
-    }
-}
-
-void pin_plan_unheeded(struct pin_plan *plan, const char *pointer, const char *why) {
-    *(const char **)pin_arena_grow(&plan->arena, &plan->engine.unheeded, &plan->engine.unheeded_count,
-                                   sizeof(const char *)) =
-        pin_arena_printf(&plan->arena, "%s (%s)", why, pointer);
-}
-
 static void plan_mount_label(struct pin_plan *plan, const struct pin_engine_request *request) {
     const char *label = plan->bundle->mount_label;
     if (label == NULL || label[0] == '\0')
@@ -248,74 +172,6 @@ static void plan_mount_label(struct pin_plan *plan, const struct pin_engine_requ
         plan->engine.mount_label = label;
     else
         pin_plan_unheeded(plan, "/linux/mountLabel", "selinux is disabled or not supported: no label is set");
-}
-
-static void plan_label(struct pin_plan *plan, const struct pin_engine_request *request,
-                       struct pin_findings *found) {
-    const char *apparmor = plan->bundle->process.apparmor_profile,
-               *selinux = plan->bundle->process.selinux_label;
-    if (apparmor != NULL && apparmor[0] != '\0' && request->apparmor) {
-        plan->engine.label_file = "/proc/thread-self/attr/apparmor/exec";
-        plan->engine.label = pin_arena_printf(&plan->arena, "exec %s", apparmor);
-    } else if (apparmor != NULL && apparmor[0] != '\0' && strcmp(apparmor, "unconfined") != 0) {
-        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/process/apparmorProfile", "leave it out",
-                       "apparmor: config provided but apparmor not supported");
-    }
-    if (selinux != NULL && selinux[0] != '\0' && request->selinux) {
-        plan->engine.label_file = "/proc/thread-self/attr/exec";
-        plan->engine.label = selinux;
-    } else if (selinux != NULL && selinux[0] != '\0') {
-        (void)pin_find(found, PIN_ERROR_UNSUPPORTED, "/process/selinuxLabel", "leave it out",
-                       "selinux label is specified in config, but selinux is disabled or not supported");
-    }
-}
-
-static void plan_listener(const struct pin_plan *plan, struct pin_findings *found) {
-    const struct pin_filter *filter = &plan->bundle->seccomp;
-    bool notifies = filter->default_action == PIN_FILTER_NOTIFY;
-    for (size_t i = 0; i < filter->rule_count; i++)
-        notifies |= filter->rules[i].action == PIN_FILTER_NOTIFY;
-    bool path = filter->listener_path != NULL && filter->listener_path[0] != '\0';
-    if (filter->present && notifies && !path)
-        (void)pin_find(found, PIN_ERROR_INVALID, "/linux/seccomp/listenerPath", "name the agent's socket",
-                       "SCMP_ACT_NOTIFY needs somebody who answers");
-    if (path && !notifies)
-        (void)pin_find(found, PIN_ERROR_INVALID, "/linux/seccomp/listenerPath", "leave it out",
-                       "no rule has SCMP_ACT_NOTIFY");
-}
-
-static void plan_process(struct pin_plan *plan, const struct pin_host *host,
-                         const struct pin_engine_request *request, struct pin_findings *found) {
-    const struct pin_bundle *bundle = plan->bundle;
-    struct pin_plan_engine *engine = &plan->engine;
-    if (bundle->process.arg_count == 0)
-        (void)pin_find(found, PIN_ERROR_INVALID, "/process/args", NULL, "process args is empty");
-    if (bundle->process.cwd == NULL || bundle->process.cwd[0] != '/')
-        (void)pin_find(found, PIN_ERROR_INVALID, "/process/cwd", NULL, "cwd must be an absolute path");
-    engine->argv = pin_arena_array(&plan->arena, bundle->process.arg_count + 1, sizeof(char *));
-    for (size_t i = 0; i < bundle->process.arg_count; i++)
-        engine->argv[i] = pin_arena_strdup(&plan->arena, bundle->process.args[i]);
-    engine->envp = pin_arena_array(&plan->arena, bundle->process.env_count + 2, sizeof(char *));
-    for (size_t i = 0; i < bundle->process.env_count; i++)
-        engine->envp[i] = pin_arena_strdup(&plan->arena, bundle->process.env[i]);
-    engine->env_count = bundle->process.env_count;
-    engine->terminal = bundle->process.terminal;
-    engine->kept_descriptors = request->kept_descriptors;
-    for (int i = 0; i < PIN_CAP_SET_COUNT; i++)
-        plan->capabilities[i] =
-            bundle->process.capabilities[i] &
-            (bundle->namespaces[PIN_NS_USER].present ? UINT64_MAX : request->capabilities);
-    /* templates ask for ambient ones that the kernel never raises: capabilities(7) */
-    plan->capabilities[PIN_CAP_AMBIENT] &=
-        plan->capabilities[PIN_CAP_PERMITTED] & plan->capabilities[PIN_CAP_INHERITABLE];
-    plan->no_new_privileges = bundle->process.no_new_privileges;
-    plan->new_keyring = !request->no_new_keyring;
-    plan->has_oom_score_adj = bundle->process.has_oom_score_adj;
-    plan->oom_score_adj = bundle->process.oom_score_adj;
-    plan_label(plan, request, found);
-    plan_listener(plan, found);
-    plan_scheduling(plan, found);
-    pin_plan_rlimits(plan, host, found);
 }
 
 /* What a bundle asks of pinfold itself is granted by a policy, and without a ceiling there is none to grant
@@ -359,6 +215,75 @@ static void plan_ceiling(struct pin_plan *plan, const struct pin_policy *ceiling
     plan->raise_loopback = plan->raise_loopback && !plan->egress;
 }
 
+/* Engines write "" for none: set, it would be the host's that is empty, where the container shares it. */
+static void plan_names(struct pin_plan *plan, struct pin_findings *found) {
+    const struct pin_bundle *bundle = plan->bundle;
+    const struct {
+        const char *word, *pointer, *text, **planned;
+    } names[] = {
+        {"hostname",   "/hostname",   bundle->hostname,   &plan->hostname  },
+        {"domainname", "/domainname", bundle->domainname, &plan->domainname},
+    };
+    for (size_t i = 0; i < PIN_COUNT(names); i++) {
+        *names[i].planned = NULL;
+        if (names[i].text == NULL || names[i].text[0] == '\0')
+            continue;
+        *names[i].planned = names[i].text;
+        if (!bundle->namespaces[PIN_NS_UTS].present)
+            (void)pin_find(found, PIN_ERROR_INVALID, names[i].pointer, NULL,
+                           "unable to set %s without a private UTS namespace", names[i].word);
+    }
+}
+
+/* What the kernel would refuse or take for something else, by its place in the bundle. */
+static void check_names(const struct pin_bundle *bundle, struct pin_findings *found) {
+    enum { NAME_MAX_UTS = 64 }; /* uname(2) */
+    const struct {
+        const char *pointer, *text;
+    } names[] = {
+        {"/hostname",   bundle->hostname  },
+        {"/domainname", bundle->domainname}
+    };
+    for (size_t i = 0; i < PIN_COUNT(names); i++)
+        if (names[i].text != NULL && strlen(names[i].text) > NAME_MAX_UTS)
+            (void)pin_find(found, PIN_ERROR_INVALID, names[i].pointer, NULL, "longer than %d bytes",
+                           NAME_MAX_UTS);
+    const struct {
+        const char *pointer, **paths;
+        size_t count;
+    } lists[] = {
+        {"/linux/maskedPaths",   bundle->masked_paths,   bundle->masked_path_count  },
+        {"/linux/readonlyPaths", bundle->readonly_paths, bundle->readonly_path_count}
+    };
+    for (size_t i = 0; i < PIN_COUNT(lists); i++)
+        for (size_t j = 0; j < lists[i].count; j++)
+            if (lists[i].paths[j][0] != '/')
+                (void)pin_find(found, PIN_ERROR_INVALID, lists[i].pointer, "write a path below /",
+                               "'%.80s' is no absolute path", lists[i].paths[j]);
+}
+
+static void check_hooks(const struct pin_bundle *bundle, struct pin_findings *found) {
+    for (int stage = 0; stage < PIN_HOOK_STAGE_COUNT; stage++)
+        for (size_t i = 0; i < bundle->hook_count[stage]; i++)
+            if (bundle->hooks[stage][i].path[0] != '/') {
+                char pointer[64];
+                (void)snprintf(pointer, sizeof(pointer), "/hooks/%s/%zu/path",
+                               pin_hook_stage_name((enum pin_hook_stage)stage), i);
+                (void)pin_find(found, PIN_ERROR_INVALID, pointer, "write the whole path",
+                               "a hook's path isn't absolute");
+            }
+}
+
+static void check_devices(const struct pin_bundle *bundle, struct pin_findings *found) {
+    for (size_t i = 0; i < bundle->device_count; i++) {
+        const struct pin_bundle_device *device = &bundle->devices[i];
+        if (device->type != 'p' && (device->major < 0 || device->minor < 0 || device->major > UINT32_MAX ||
+                                    device->minor > UINT32_MAX))
+            (void)pin_find(found, PIN_ERROR_INVALID, "/linux/devices", "give its major and minor",
+                           "the device '%.80s' has no numbers that can be", device->path);
+    }
+}
+
 static void plan_container(struct pin_plan *plan, const struct pin_host *host,
                            const struct pin_engine_request *request, struct pin_findings *found) {
     const struct pin_bundle *bundle = plan->bundle;
@@ -371,12 +296,11 @@ static void plan_container(struct pin_plan *plan, const struct pin_host *host,
     pin_plan_mounts(plan, found);
     plan_sysctls(plan, found);
     plan_time(plan, found);
-    plan->hostname = bundle->hostname;
-    plan->domainname = bundle->domainname;
+    check_names(bundle, found);
+    check_devices(bundle, found);
+    check_hooks(bundle, found);
+    plan_names(plan, found);
     plan->raise_loopback = has_own(bundle, PIN_NS_NETWORK);
-    if (bundle->hostname != NULL && bundle->hostname[0] != '\0' && !bundle->namespaces[PIN_NS_UTS].present)
-        (void)pin_find(found, PIN_ERROR_INVALID, "/hostname", NULL,
-                       "unable to set hostname without a private UTS namespace");
     if (request->ceiling != NULL)
         plan_ceiling(plan, request->ceiling);
 }
@@ -395,13 +319,13 @@ struct pin_plan *pin_plan_make_for_engine(const struct pin_bundle *bundle, const
     plan->limits = (struct pin_plan_limits){PIN_UNLIMITED, PIN_UNLIMITED, PIN_UNLIMITED, 0};
     if (request->joins_container) {
         plan->root = PIN_ROOT_JOINED;
-        plan->may_set_groups = true;
+        plan->may_set_groups = may_set_groups(plan, host);
         plan->engine.enter_as_root =
             bundle->namespaces[PIN_NS_USER].present && maps_zero(bundle->uid_maps, bundle->uid_map_count);
     } else {
         plan_container(plan, host, request, found);
     }
-    plan_process(plan, host, request, found);
+    pin_plan_engine_process(plan, host, request, found);
     if (pin_found_any(found)) {
         pin_plan_free(plan);
         return NULL;

@@ -160,7 +160,8 @@ static void finish_engine_bind(const struct pin_plan *plan, const struct pin_bun
 
 static void add_bind(struct pin_plan *plan, const struct pin_bundle_mount *mount, const char *pointer,
                      const struct pin_mount_options *options, struct pin_findings *found) {
-    if (mount->source == NULL || (mount->source[0] != '/' && !plan->engine.direct)) {
+    if (mount->source == NULL || mount->source[0] == '\0' ||
+        (mount->source[0] != '/' && !plan->engine.direct)) {
         (void)pin_find(found, PIN_ERROR_INVALID, pointer, "write the whole path",
                        "a bind's source isn't absolute");
         return;
@@ -181,7 +182,9 @@ static void add_bind(struct pin_plan *plan, const struct pin_bundle_mount *mount
     op->make_target = true;
     if (plan->engine.direct)
         finish_engine_bind(plan, mount, pointer, options, op, found);
-    else if (plan->privileged && is_workspace(plan->bundle, mount))
+    else
+        op->directory = is_workspace(plan->bundle, mount);
+    if (op->directory && plan->privileged)
         op->idmap = PIN_IDMAP_OWNER;
 }
 
@@ -216,6 +219,18 @@ static void add_engine_filesystem(struct pin_plan *plan, const struct pin_bundle
     }
 }
 
+/* There are 4,096 terminals on a host (kernel.pty.max), and one sandbox could take all that aren't the host's
+ * own. The last word counts: Documentation/filesystems/devpts.rst. */
+static void limit_terminals(struct pin_plan *plan, struct pin_op *op) {
+    const char **options = pin_arena_array(&plan->arena, (op->option_count + 1) * 2, sizeof(*options));
+    if (op->option_count > 0)
+        memcpy(options, op->options, op->option_count * 2 * sizeof(*options));
+    options[2 * op->option_count] = "max";
+    options[2 * op->option_count + 1] = "64";
+    op->options = options;
+    op->option_count++;
+}
+
 static void add_filesystem(struct pin_plan *plan, const struct pin_bundle_mount *mount, const char *pointer,
                            const struct pin_mount_options *options, struct pin_findings *found) {
     if (pin_name_find(filesystems, PIN_COUNT(filesystems), mount->type) < 0) {
@@ -232,6 +247,8 @@ static void add_filesystem(struct pin_plan *plan, const struct pin_bundle_mount 
     op->option_count = options->data_count;
     op->make_target = true;
     op->no_symlinks = strcmp(mount->type, "tmpfs") != 0;
+    if (strcmp(mount->type, "devpts") == 0)
+        limit_terminals(plan, op);
     if (strcmp(mount->destination, "/dev") == 0)
         add_devices(plan, "dev");
 }

@@ -1,4 +1,4 @@
-/* plan_parts.h: the parts that every plan has; for plan.c and plan_engine.c alone. */
+/* plan_parts.h: the parts that every plan has; for this folder alone. */
 #pragma once
 
 #include "base/findings.h"
@@ -9,6 +9,10 @@ extern const uint64_t pin_plan_clone_flags[PIN_NS_COUNT]; /* CLONE_NEW* */
 /* Notes what an engine asks for and what has no effect, here or anywhere. */
 void pin_plan_unheeded(struct pin_plan *plan, const char *pointer, const char *why);
 
+/* The process of an engine's container: plan_engine_process.c. */
+void pin_plan_engine_process(struct pin_plan *plan, const struct pin_host *host,
+                             const struct pin_engine_request *request, struct pin_findings *found);
+
 void pin_plan_root(struct pin_plan *plan, struct pin_findings *found);
 void pin_plan_rlimits(struct pin_plan *plan, const struct pin_host *host, struct pin_findings *found);
 
@@ -18,6 +22,6 @@ void pin_plan_secrets(struct pin_plan *plan, struct pin_findings *found);
 /* The root of an image: plan_layers.c. */
 void pin_plan_layers(struct pin_plan *plan, struct pin_findings *found);
 /* The root of a bundle that may be written to: what is written goes into an overlay. */
-void pin_plan_directory_overlay(struct pin_plan *plan, const char *path);
+void pin_plan_directory_overlay(struct pin_plan *plan, const char *path, struct pin_findings *found);
 /* What is made where an image doesn't have it. */
 void pin_plan_missing_entries(struct pin_plan *plan);

@@ -176,6 +176,9 @@ static json_t *root_json(const struct pin_plan *plan) {
     for (size_t i = 0; i < plan->layer_count; i++)
         json_array_append_new(layers, op_json(&plan->layers[i]));
     json_object_set_new(root, "upper_bytes", limit_json(plan->upper_bytes));
+    json_object_set_new(
+        root, "upper_on",
+        json_string(pin_root_storage_name(plan->upper_on_disk ? PIN_ROOT_ON_DISK : PIN_ROOT_IN_MEMORY)));
     json_object_set_new(root, "layers", layers);
     return root;
 }
@@ -213,6 +216,8 @@ json_t *pin_plan_to_json(const struct pin_plan *plan, const char *const *steps) 
                             ? json_pack("{s:i, s:o}", "abi", plan->landlock_abi, "write",
                                         strings_json(ext->landlock.write, ext->landlock.write_count))
                             : json_null());
+    if (ext->publish_count > 0)
+        json_object_set_new(whole, "publish", strings_json(ext->publish, ext->publish_count));
     json_object_set_new(whole, "seccomp", seccomp_json(&plan->bundle->seccomp));
     json_object_set_new(whole, "process", process_json(plan->bundle));
     json_object_set_new(whole, "steps", order);
@@ -295,6 +300,8 @@ void pin_plan_print(const struct pin_plan *plan, const char *const *steps, FILE 
                   json_string_value(json_object_get(json_object_get(whole, "capabilities"), "ambient")));
     if (plan->landlock)
         print_list(to, "writable", json_object_get(json_object_get(whole, "landlock"), "write"));
+    if (plan->publish_count > 0)
+        print_list(to, "published", json_object_get(whole, "publish"));
     (void)fprintf(to, "%-14s%lld calls allowed, others %s\n", "seccomp",
                   (long long)json_integer_value(json_object_get(seccomp, "allowed_calls")),
                   json_string_value(json_object_get(seccomp, "default")));

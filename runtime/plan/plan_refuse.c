@@ -19,7 +19,8 @@ static bool has_cpu_weights(const struct pin_bundle *bundle) {
 
 static bool has_memory_details(const struct pin_bundle *bundle) {
     const struct pin_bundle_resources *asked = &bundle->resources;
-    return asked->has_reservation || asked->has_swappiness || asked->disable_oom_killer;
+    return asked->has_reservation || asked->has_swappiness || asked->disable_oom_killer ||
+           asked->has_kernel_tcp;
 }
 
 static bool has_block_io(const struct pin_bundle *bundle) {
@@ -44,6 +45,10 @@ static bool has_other_resources(const struct pin_bundle *bundle) {
 
 static bool has_scheduling(const struct pin_bundle *bundle) {
     return bundle->process.has_io_priority || bundle->process.has_scheduler;
+}
+
+static bool has_unknown_capabilities(const struct pin_bundle *bundle) {
+    return bundle->process.unknown_capability_count > 0;
 }
 
 static bool has_label(const struct pin_bundle *bundle) {
@@ -81,21 +86,22 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
-    {has_hooks,           "/hooks",                   "hooks"                               },
-    {has_maps,            "/linux/uidMappings",       "id mappings of its own"              },
-    {has_device_grants,   "/linux/devices",           "devices beyond the default ones"     },
-    {has_sysctls,         "/linux/sysctl",            "sysctls"                             },
-    {has_cgroups_path,    "/linux/cgroupsPath",       "a cgroup path of its own"            },
-    {has_cpu_weights,     "/linux/resources/cpu",     "processor settings beside the quota" },
-    {has_memory_details,  "/linux/resources/memory",  "memory settings beside the limits"   },
-    {has_block_io,        "/linux/resources/blockIO", "block I/O limits"                    },
-    {has_other_resources, "/linux/resources",         "resources beside memory, cpu, pids"  },
-    {has_scheduling,      "/process/scheduler",       "a scheduler or I/O priority"         },
-    {has_label,           "/process/selinuxLabel",    "an AppArmor profile or SELinux label"},
-    {has_personality,     "/linux/personality",       "a personality"                       },
-    {has_time_offsets,    "/linux/timeOffsets",       "clock offsets"                       },
-    {has_listener,        "/linux/seccomp",           "a seccomp listener"                  },
-    {has_propagation,     "/linux/rootfsPropagation", "mount propagation"                   },
+    {has_hooks,                "/hooks",                   "hooks"                               },
+    {has_maps,                 "/linux/uidMappings",       "id mappings of its own"              },
+    {has_device_grants,        "/linux/devices",           "devices beyond the default ones"     },
+    {has_sysctls,              "/linux/sysctl",            "sysctls"                             },
+    {has_cgroups_path,         "/linux/cgroupsPath",       "a cgroup path of its own"            },
+    {has_cpu_weights,          "/linux/resources/cpu",     "processor settings beside the quota" },
+    {has_memory_details,       "/linux/resources/memory",  "memory settings beside the limits"   },
+    {has_block_io,             "/linux/resources/blockIO", "block I/O limits"                    },
+    {has_other_resources,      "/linux/resources",         "resources beside memory, cpu, pids"  },
+    {has_scheduling,           "/process/scheduler",       "a scheduler or I/O priority"         },
+    {has_unknown_capabilities, "/process/capabilities",    "capabilities that aren't known"      },
+    {has_label,                "/process/selinuxLabel",    "an AppArmor profile or SELinux label"},
+    {has_personality,          "/linux/personality",       "a personality"                       },
+    {has_time_offsets,         "/linux/timeOffsets",       "clock offsets"                       },
+    {has_listener,             "/linux/seccomp",           "a seccomp listener"                  },
+    {has_propagation,          "/linux/rootfsPropagation", "mount propagation"                   },
 };
 
 void pin_plan_refuse(const struct pin_bundle *bundle, struct pin_findings *found) {

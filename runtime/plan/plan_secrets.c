@@ -34,7 +34,9 @@ static void add_file(struct pin_plan *plan, const struct pin_secret_spec *spec) 
 
 void pin_plan_secrets(struct pin_plan *plan, struct pin_findings *found) {
     const struct pin_bundle_ext *ext = &plan->bundle->ext;
-    size_t files = 0;
+    size_t files = ext->secret_folder;
+    if (ext->secret_folder)
+        add_folder(plan);
     for (size_t i = 0; i < ext->secret_count; i++) {
         struct pin_secret_spec spec;
         struct pin_error err = {0};

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/user_namespace.h"
 
 static const char *set_variable(const char *name) {
     const char *value = secure_getenv(name);
@@ -27,7 +28,7 @@ bool pin_private_choose(const struct pin_private_place *place, char path[PATH_MA
     }
     if (named != NULL)
         return fits(snprintf(path, PATH_MAX, "%s", named), err);
-    if (geteuid() == 0)
+    if (geteuid() == 0 && !pin_in_user_namespace()) /* there an ordinary user stands behind it */
         return fits(snprintf(path, PATH_MAX, "%s", place->of_root), err);
     const char *xdg = set_variable(place->xdg), *home = set_variable("HOME");
     if (xdg != NULL && xdg[0] == '/')

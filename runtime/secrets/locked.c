@@ -1,15 +1,39 @@
 #include "runtime/secrets/locked.h"
 
+#include <linux/capability.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+bool pin_locked_has_no_limit(void) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+    struct rlimit now;
+    if (syscall(SYS_capget, &header, data) == 0 && (data[0].effective & (1U << CAP_IPC_LOCK)) != 0)
+        return true;
+    return getrlimit(RLIMIT_MEMLOCK, &now) == 0 && now.rlim_cur == RLIM_INFINITY;
+}
+
+/* Output passes through many a buffer before it is masked. Below a limit, later memory would be refused
+ * instead. */
+static bool lock_process(void) {
+    static pid_t locked; /* a fork has no locks */
+    if (locked == getpid() || !pin_locked_has_no_limit())
+        return true;
+    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
+        return false;
+    locked = getpid();
+    return true;
+}
 
 bool pin_locked_alloc(struct pin_locked *memory, size_t size, struct pin_error *err) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped = (size + page) / page * page;
     void *at = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return pin_fail_errno(err, "find memory for a secret");
-    if (mlock(at, mapped) != 0 || madvise(at, mapped, MADV_DONTDUMP) != 0) {
+    if (!lock_process() || mlock(at, mapped) != 0 || madvise(at, mapped, MADV_DONTDUMP) != 0) {
         (void)pin_fail_errno(err, "keep a secret out of swap");
         (void)munmap(at, mapped);
         return pin_hint(err, "raise RLIMIT_MEMLOCK (ulimit -l)");

@@ -1,4 +1,8 @@
 /* locked.h: memory for secrets: never in swap, never in a core dump, wiped when it is released.
+ *
+ * A process that may lock without a limit (CAP_IPC_LOCK, or RLIMIT_MEMLOCK unlimited) locks all that it
+ * touches from its first secret on: what it does with the value, output that holds it included, stays out of
+ * swap too.
  */
 #pragma once
 
@@ -6,6 +10,9 @@
 #include <stdint.h>
 
 #include "base/error.h"
+
+/* Whether this process may lock all its memory. */
+bool pin_locked_has_no_limit(void);
 
 struct pin_locked { /* zeroed: none */
     uint8_t *bytes; /* zeroed at first */

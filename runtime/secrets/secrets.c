@@ -288,6 +288,23 @@ bool pin_secrets_add(struct pin_secrets *secrets, const char *variable, const ch
     return check(secret, err) || pin_wrap(err, "the secret '%.60s'", variable);
 }
 
+bool pin_secrets_add_pairs(struct pin_secrets *secrets, const char *text, size_t size, size_t count,
+                           struct pin_error *err) {
+    const char *at = text, *end = text + size;
+    for (size_t i = 0; i < count; i++) {
+        char name[PIN_SECRET_NAME_MAX];
+        size_t whole = strnlen(at, (size_t)(end - at));
+        const char *equals = memchr(at, '=', whole);
+        if (at + whole == end || equals == NULL || (size_t)(equals - at) >= sizeof(name))
+            return pin_fail(err, PIN_ERROR_INTERNAL, "%zu of %zu secrets came", i, count);
+        *(char *)mempcpy(name, at, (size_t)(equals - at)) = '\0';
+        if (!pin_secrets_add(secrets, name, equals + 1, (size_t)(at + whole - equals) - 1, err))
+            return false;
+        at += whole + 1;
+    }
+    return at == end || pin_fail(err, PIN_ERROR_INTERNAL, "more than %zu secrets came", count);
+}
+
 static bool has_variable(const struct pin_secrets *secrets, const char *variable) {
     for (size_t i = 0; i < secrets->count; i++)
         if (secrets->list[i].spec.form == PIN_SECRET_ENV &&

@@ -50,6 +50,9 @@ bool pin_secrets_find(struct pin_secrets *secrets, const char *const *specs, siz
 /* Adds a variable whose value the caller has: of a stored configuration. */
 bool pin_secrets_add(struct pin_secrets *secrets, const char *variable, const char *value, size_t size,
                      struct pin_error *err);
+/* Adds `count` of them, each "VARIABLE=value" and a zero; that, and nothing else, is in the text. */
+bool pin_secrets_add_pairs(struct pin_secrets *secrets, const char *text, size_t size, size_t count,
+                           struct pin_error *err);
 /* Moves into `to` what it has no variable of that name for; `from` has none afterwards, success or not. */
 bool pin_secrets_join(struct pin_secrets *to, struct pin_secrets *from, struct pin_error *err);
 /* From one process to another through a pipe, without a copy outside locked memory: what was found, or why it

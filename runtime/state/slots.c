@@ -1,5 +1,6 @@
 #include "runtime/state/slots.h"
 
+#include <sys/mman.h>
 #include <sys/random.h>
 
 #include "base/cleanup.h"
@@ -62,26 +63,44 @@ static bool claim_from(int table, int ranges, uint32_t *number, struct pin_error
     return pin_hint(err, "end some sandboxes first: 'pinfold ls' names them");
 }
 
+/* A page is mapped, and never read. */
+static bool hold_lock(int locked, void **held, struct pin_error *err) {
+    void *page = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE, locked, 0);
+    if (page == MAP_FAILED)
+        return pin_fail_errno(err, "map the slot table");
+    if (madvise(page, 1, MADV_DONTFORK) != 0) {
+        (void)pin_fail_errno(err, "keep the slot's lock from children");
+        (void)munmap(page, 1);
+        return false;
+    }
+    *held = page;
+    return true;
+}
+
 bool pin_slot_claim(int state_dir, struct pin_slot *slot, struct pin_error *err) {
     bool repaired = false;
-    PIN_CLOSE int table = pin_slot_table_open(state_dir, &repaired, err);
+    PIN_CLOSE int locked = pin_slot_table_open(state_dir, &repaired, err);
+    PIN_CLOSE int table = locked < 0 ? -1 : pin_slot_table_open(state_dir, &repaired, err);
     PIN_CLOSE int ranges = table < 0 ? -1 : pin_ranges_open(err);
     uint32_t number = 0;
-    if (table < 0 || pin_is_set(err) || !claim_from(table, ranges, &number, err))
+    void *held = NULL;
+    if (table < 0 || pin_is_set(err) || !claim_from(locked, ranges, &number, err) ||
+        !hold_lock(locked, &held, err))
         return pin_wrap(err, "claim a slot");
     *slot = (struct pin_slot){.state_dir = state_dir,
-                              .lock_fd = pin_steal_fd(&table),
+                              .table = pin_steal_fd(&table),
                               .number = number,
-                              .range_fd = pin_steal_fd(&ranges)};
+                              .range_fd = pin_steal_fd(&ranges),
+                              .held = held};
     return true;
 }
 
 bool pin_slot_release(struct pin_slot *slot, struct pin_error *err) {
-    if (slot->lock_fd < 0)
+    if (slot->table < 0)
         return true;
     bool ok = pin_scratch_remove(slot->state_dir, slot->number, err) &&
               pin_slot_record_remove(slot->state_dir, slot->number, err) &&
-              pin_slot_table_set(slot->lock_fd, slot->number, 0, err);
+              pin_slot_table_set(slot->table, slot->number, 0, err);
     if (!ok)
         (void)pin_wrap(err, "release slot %u", slot->number);
     pin_slot_close(slot);
@@ -89,8 +108,11 @@ bool pin_slot_release(struct pin_slot *slot, struct pin_error *err) {
 }
 
 void pin_slot_close(struct pin_slot *slot) {
-    pin_close_fd(&slot->lock_fd);
+    pin_close_fd(&slot->table);
     pin_close_fd(&slot->range_fd);
+    if (slot->held != NULL)
+        (void)munmap(slot->held, 1);
+    slot->held = NULL;
 }
 
 bool pin_slot_is_live(int state_dir, uint32_t number, bool *live, struct pin_error *err) {

@@ -9,8 +9,10 @@
  * A table of the wrong size (a torn or foreign file) is rebuilt with every slot claimed, so that the sweep
  * has to prove each of them free; while somebody still holds a lock in it, it is an error of kind BUSY.
  *
- * The lock lives as long as any copy of `lock_fd`: it is close-on-exec, and a child that never executes must
- * close it.
+ * A lock of an open file description would live on in every copy of its descriptor, and a child that is just
+ * being made has one: killed with its owner, it would still pass for one that is alive. So the description
+ * that is locked is held by a mapping that no child is given (MADV_DONTFORK, madvise(2)), and by nothing
+ * else.
  */
 #pragma once
 
@@ -27,11 +29,12 @@
 
 struct pin_slot {
     int state_dir; /* borrowed */
-    int lock_fd;   /* -1: no slot is held */
+    int table;     /* without a lock: to free the slot; -1: no slot is held */
     uint32_t number;
     int range_fd; /* holds the range of ids, against other state directories of root's; -1: none */
+    void *held;   /* the mapping that holds the lock */
 };
-#define PIN_SLOT_NONE ((struct pin_slot){-1, -1, 0, -1})
+#define PIN_SLOT_NONE ((struct pin_slot){-1, -1, 0, -1, NULL})
 
 /* Claims a free slot, from a random place on; as root, one whose range of ids no state directory uses.
  * EXHAUSTED when all are taken. */

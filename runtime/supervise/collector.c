@@ -107,6 +107,13 @@ static void on_bytes(void *self, const uint8_t *data, size_t size, int error) {
     }
 }
 
+bool pin_collector_mask(struct pin_collector *collector, const struct pin_mask *mask) {
+    const struct pin_mask_sink masked = {collector, send_on};
+    collector->options.mask = mask;
+    collector->masking = pin_mask_stream_new(mask, &masked);
+    return collector->masking != NULL;
+}
+
 static struct pin_collector *fail(struct pin_collector *collector, struct pin_error *err) {
     if (!pin_is_set(err))
         (void)pin_fail_errno(err, "collect output");
@@ -127,8 +134,7 @@ struct pin_collector *pin_collector_new(struct pin_loop *loop, const struct pin_
     collector->options = *options;
     if (options->frames != NULL && (collector->parser = pin_frame_parser_new(options->frames, &sink)) == NULL)
         return fail(collector, err);
-    const struct pin_mask_sink masked = {collector, send_on};
-    if (options->mask != NULL && (collector->masking = pin_mask_stream_new(options->mask, &masked)) == NULL)
+    if (options->mask != NULL && !pin_collector_mask(collector, options->mask))
         return fail(collector, err);
     collector->source = pin_loop_read(loop, options->fd, on_bytes, collector, err);
     return collector->source != NULL ? collector : fail(collector, err);
@@ -145,7 +151,8 @@ void pin_collector_free(struct pin_collector *collector) {
 }
 
 void pin_collector_resume(struct pin_collector *collector) {
-    if (!collector->paused || collector->source == NULL)
+    const struct pin_outlet *outlet = collector->options.outlet;
+    if (!collector->paused || collector->source == NULL || (outlet != NULL && pin_outlet_is_full(outlet)))
         return;
     collector->paused = false;
     pin_source_resume(collector->source);

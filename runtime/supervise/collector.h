@@ -35,7 +35,9 @@ struct pin_collector *pin_collector_new(struct pin_loop *loop, const struct pin_
                                         struct pin_error *err);
 void pin_collector_free(struct pin_collector *collector);
 
-/* The outlet has room again. */
+/* From here on this is taken out of its text, of which none has come. */
+bool pin_collector_mask(struct pin_collector *collector, const struct pin_mask *mask);
+/* Some outlet has room again: goes on where it is this collector's. */
 void pin_collector_resume(struct pin_collector *collector);
 /* Nobody wants the text any more: closes our end, so that the writer finds a broken pipe. */
 void pin_collector_stop(struct pin_collector *collector);

@@ -88,6 +88,8 @@ static bool queue_command(struct pin_link *link, const struct pin_link_command *
                                  .umask = command->umask,
                                  .rows = command->rows,
                                  .columns = command->columns,
+                                 .uid = command->uid,
+                                 .gid = command->gid,
                                  .entrances = command->entrances};
     uint64_t bytes = sizeof(exec) + strlen(command->cwd) + 1;
     count_strings(command->argv, NULL, &exec.argc, &bytes);
@@ -132,6 +134,7 @@ void pin_link_say_why(const struct pin_link_message *message, const char *progra
         [PIN_INIT_STAGE_EXEC] = "execute",
         [PIN_INIT_STAGE_TTY] = "make a terminal",
         [PIN_INIT_STAGE_CGROUP] = "enter a cgroup of its own with",
+        [PIN_INIT_STAGE_USER] = "become the user of",
     };
     char name[160];
     bool is_cwd = message->stage == PIN_INIT_STAGE_CWD;
@@ -140,6 +143,10 @@ void pin_link_say_why(const struct pin_link_message *message, const char *progra
     errno = message->head.value;
     (void)pin_fail_errno(err, "%s '%s'", doing[message->stage], name);
     (void)pin_point(err, is_cwd ? "/process/cwd" : "/process/args/0");
+    if (message->stage == PIN_INIT_STAGE_FORK && message->head.value == EAGAIN)
+        (void)pin_hint(err, "raise resources.pids: the sandbox's init is one of them");
+    if (message->stage == PIN_INIT_STAGE_USER)
+        (void)pin_hint(err, "do the policy's system calls have setresuid, setresgid and capset?");
     if (message->stage != PIN_INIT_STAGE_EXEC)
         return;
     bool is_missing = message->head.value == ENOENT || message->head.value == ENOTDIR;
@@ -281,7 +288,7 @@ static enum pin_link_event judge(struct pin_link *link, struct pin_link_message 
         return broken(err, "an error of the builder's");
     if (message->head.type == PIN_INIT_NOT_STARTED) {
         uint8_t stage = link->in.bytes[sizeof(message->head)];
-        if (stage > PIN_INIT_STAGE_CGROUP || message->head.value <= 0)
+        if (stage >= PIN_INIT_STAGE_COUNT || message->head.value <= 0)
             return broken(err, "a stage that there isn't");
         message->stage = (enum pin_init_stage)stage;
     }

@@ -37,6 +37,7 @@ void pin_link_release(struct pin_link *link);
 struct pin_link_command {
     uint32_t id, flags, umask; /* enum pin_init_flags */
     uint16_t rows, columns;
+    uint32_t uid, gid; /* of PIN_INIT_USER */
     const char *cwd;
     const char *const *argv, *const *envp; /* end with NULL */
     const char *const *more_env;           /* the same; these come over envp's of the same name */

@@ -16,17 +16,6 @@ struct pin_timer {
     void *self;
 };
 
-static const char *const io_names[] = {
-    [PIN_IO_AUTO] = "auto",
-    [PIN_IO_URING] = "uring",
-    [PIN_IO_EPOLL] = "epoll",
-};
-_Static_assert(PIN_COUNT(io_names) == PIN_IO_COUNT, "every kind of loop has a name");
-
-const char *pin_io_name(enum pin_io io) {
-    return (size_t)io < PIN_COUNT(io_names) ? io_names[io] : NULL;
-}
-
 uint64_t pin_now_ns(void) {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now); /* can't fail for this clock */

@@ -14,8 +14,7 @@
 
 #include "base/error.h"
 
-enum pin_io { PIN_IO_AUTO, PIN_IO_URING, PIN_IO_EPOLL, PIN_IO_COUNT };
-const char *pin_io_name(enum pin_io io); /* "auto", "uring", "epoll" */
+enum pin_io { PIN_IO_AUTO, PIN_IO_URING, PIN_IO_EPOLL };
 
 struct pin_loop;
 struct pin_source;

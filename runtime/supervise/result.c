@@ -26,6 +26,7 @@ void pin_result_free(struct pin_result *result) {
     free(result->frames);
     json_decref(result->labels);
     json_decref(result->changes);
+    json_decref(result->published);
     json_decref(result->denials);
     *result = (struct pin_result){0};
 }

@@ -58,7 +58,7 @@ struct pin_usage {
     uint64_t oom_kills;
     uint64_t memory_byte_ms; /* what was held, times how long; sampled where somebody wants it, else 0 */
     struct {
-        uint64_t allowed, denied, bytes_out, bytes_in;
+        uint64_t allowed, denied, bytes_out, bytes_in, undelivered;
     } egress;
 };
 
@@ -74,14 +74,16 @@ struct pin_result {
     uint64_t stray_bytes;  /* on the frame descriptor, in no frame */
     struct pin_usage usage;
     struct pin_error error; /* why the command never ran, or why it ended so; NONE: nothing to say */
+    bool outlived;          /* a process of it hangs in the kernel: the sandbox isn't dead */
 
     /* by the caller; borrowed but for the json_t, which pin_result_free() releases */
     const char *sandbox, *fingerprint;
     const char *const *missing; /* names of protections */
     size_t missing_count;
-    json_t *labels;  /* object; NULL: {} */
-    json_t *changes; /* of a copy-on-write workspace; NULL: the key is left out */
-    json_t *denials; /* what was denied, each with its verdict; NULL: the key is left out */
+    json_t *labels;    /* object; NULL: {} */
+    json_t *published; /* ports that the host could reach; NULL: the key is left out */
+    json_t *changes;   /* of a copy-on-write workspace; NULL: the key is left out */
+    json_t *denials;   /* what was denied, each with its verdict; NULL: the key is left out */
 };
 
 void pin_result_free(struct pin_result *result);
@@ -103,6 +105,9 @@ void pin_result_note(struct pin_result *result, const struct pin_error *error);
 json_t *pin_result_json(const struct pin_result *result);
 /* The same without "stdout", "stderr" and "encoding", which a stream has told already. */
 json_t *pin_result_json_end(const struct pin_result *result);
+/* Its "egress": what was allowed and refused, and the bytes; "undelivered" only where there is some. */
+json_t *pin_result_egress(const struct pin_usage *usage);
+json_t *pin_result_signal(int number); /* "SIGTERM"; null for 0 */
 /* One element of "frames". */
 json_t *pin_frame_json(const struct pin_frame_info *info, bool from_fd, const uint8_t *payload);
 /* {"encoding": "utf-8" | "base64", key: …} into the object. */

@@ -102,7 +102,7 @@ static json_t *frames_json(const struct pin_result *result, const char *result_e
     return list;
 }
 
-static json_t *signal_json(int number) {
+json_t *pin_result_signal(int number) {
     char text[32];
     if (number == 0)
         return json_null();
@@ -118,13 +118,18 @@ static json_int_t whole_ms(uint64_t ns) {
     return (json_int_t)((ns + PIN_NS_PER_MS / 2) / PIN_NS_PER_MS);
 }
 
-static json_t *usage_json(const struct pin_usage *usage) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:{s:I, s:I, s:I, s:I}}", "wall_ms", whole_ms(usage->wall_ns),
-                     "cpu_ms", whole_ms(usage->cpu_ns), "memory_peak_bytes",
-                     (json_int_t)usage->memory_peak_bytes, "pids_peak", (json_int_t)usage->pids_peak,
-                     "egress", "allowed", (json_int_t)usage->egress.allowed, "denied",
+json_t *pin_result_egress(const struct pin_usage *usage) {
+    uint64_t lost = usage->egress.undelivered;
+    return json_pack("{s:I, s:I, s:I, s:I, s:o*}", "allowed", (json_int_t)usage->egress.allowed, "denied",
                      (json_int_t)usage->egress.denied, "bytes_out", (json_int_t)usage->egress.bytes_out,
-                     "bytes_in", (json_int_t)usage->egress.bytes_in);
+                     "bytes_in", (json_int_t)usage->egress.bytes_in, "undelivered",
+                     lost > 0 ? json_integer((json_int_t)lost) : NULL);
+}
+
+static json_t *usage_json(const struct pin_usage *usage) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "wall_ms", whole_ms(usage->wall_ns), "cpu_ms",
+                     whole_ms(usage->cpu_ns), "memory_peak_bytes", (json_int_t)usage->memory_peak_bytes,
+                     "pids_peak", (json_int_t)usage->pids_peak, "egress", pin_result_egress(usage));
 }
 
 static json_t *missing_json(const struct pin_result *result) {
@@ -164,7 +169,7 @@ static json_t *to_json(const struct pin_result *result, bool with_streams) {
     json_t *value = result_value(pin_result_frame(result), &encoding);
     (void)json_object_set_new(object, "status", json_string(pin_status_name(result->status)));
     (void)json_object_set_new(object, "exit_code", json_integer(result->exit_code));
-    (void)json_object_set_new(object, "signal", signal_json(result->signal));
+    (void)json_object_set_new(object, "signal", pin_result_signal(result->signal));
     if (with_streams)
         set_streams(object, result);
     (void)json_object_set_new(
@@ -178,6 +183,8 @@ static json_t *to_json(const struct pin_result *result, bool with_streams) {
     (void)json_object_set_new(object, "fingerprint", readable(result->fingerprint));
     (void)json_object_set_new(object, "labels",
                               result->labels != NULL ? json_incref(result->labels) : json_object());
+    if (result->published != NULL)
+        (void)json_object_set(object, "published", result->published);
     if (result->changes != NULL)
         (void)json_object_set(object, "changes", result->changes);
     if (result->denials != NULL)
@@ -199,13 +206,45 @@ json_t *pin_error_json(const struct pin_error *error) {
     return json_pack("{s:o}", "error", error_fields(error));
 }
 
+/* A result with a stream of control characters is six times as long as the stream: it is never there whole.
+ */
+struct printing {
+    int fd;
+    struct pin_error *err;
+    size_t used;
+    char room[64 * 1024]; /* what fits is one write: a line of JSON lines isn't torn */
+};
+
+static bool flush(struct printing *printing) {
+    size_t size = printing->used;
+    printing->used = 0;
+    return pin_write_all(printing->fd, printing->room, size, printing->err);
+}
+
+static int print_part(const char *text, size_t size, void *data) {
+    struct printing *printing = data;
+    while (size > 0) {
+        size_t part = sizeof(printing->room) - printing->used;
+        if (part > size)
+            part = size;
+        memcpy(printing->room + printing->used, text, part);
+        printing->used += part;
+        text += part;
+        size -= part;
+        if (printing->used == sizeof(printing->room) && !flush(printing))
+            return -1;
+    }
+    return 0;
+}
+
 bool pin_json_print(int fd, const json_t *value, struct pin_error *err) {
+    struct printing printing; /* not cleared: most results are short */
+    printing.fd = fd;
+    printing.err = err;
+    printing.used = 0;
     /* All but ASCII is escaped: control and bidirectional characters from inside never reach a terminal. */
-    PIN_FREE char *text =
-        value == NULL ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
-    if (text == NULL)
-        return pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory to print a result");
-    size_t size = strlen(text);
-    text[size] = '\n'; /* in place of the zero: one write */
-    return pin_write_all(fd, text, size + 1, err);
+    if (value != NULL && json_dump_callback(value, print_part, &printing,
+                                            JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY) == 0)
+        return print_part("\n", 1, &printing) == 0 && flush(&printing);
+    return pin_is_set(err) ? false : pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory to print a result");
 }

@@ -17,7 +17,7 @@
 
 #define COMMAND_ID 1
 #define STUCK_NS                                                                                             \
-    (30 * PIN_NS_PER_S) /* after SIGKILL: a process in an uninterruptible wait may take long to die */
+    (15 * PIN_NS_PER_S) /* after SIGKILL: a process in an uninterruptible wait may take long to die */
 
 enum { STREAM_OUT, STREAM_ERR, STREAM_FRAME, STREAM_COUNT };
 
@@ -46,7 +46,7 @@ struct run {
     uint8_t nonce[PIN_FRAME_MARKER_SIZE];
     char nonce_variable[64];
     const char *more_env[3];
-    bool result_seen;
+    bool result_seen, out_result_seen; /* the latter: in stdout, where there is a frame descriptor too */
 
     bool started, exited; /* the command */
     bool dead;            /* init, and so every process inside */
@@ -70,6 +70,7 @@ bool pin_run_open_terminal(struct run *run, int master, struct pin_error *err);
 /* run_events.c */
 bool pin_run_watch(struct run *run, struct pin_error *err);
 void pin_run_take_egress(struct run *run);
+void pin_run_take_signals(struct run *run);
 void pin_run_take_messages(struct run *run);
 void pin_run_on_frame(void *self, const struct pin_frame_info *info, const uint8_t *payload, bool from_fd);
 void pin_run_tell_limit(struct run *run, const char *limit, const char *unit, uint64_t value);

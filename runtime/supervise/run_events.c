@@ -164,16 +164,19 @@ static void on_fatal_signal(struct run *run, int number) {
     }
 }
 
-static void on_signals(void *self, unsigned events) {
-    struct run *run = self;
+void pin_run_take_signals(struct run *run) {
     struct signalfd_siginfo info;
-    (void)events;
     while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo != SIGWINCH)
             on_fatal_signal(run, (int)info.ssi_signo);
         else if (run->master >= 0 && run->given->terminal_fd >= 0)
             pin_terminal_follow(run->master, run->given->terminal_fd);
     }
+}
+
+static void on_signals(void *self, unsigned events) {
+    (void)events;
+    pin_run_take_signals(self);
 }
 
 /* By nohup(1), or by a shell for what runs in its background: that is to go on. */

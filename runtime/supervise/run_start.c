@@ -103,7 +103,9 @@ static struct pin_frame_options frame_options(struct run *run, bool letta, bool 
     struct pin_frame_options options = {.letta = letta,
                                         .pinfold = pinfold,
                                         .limit_bytes = run->given->limits.frame_bytes,
-                                        .result_seen = &run->result_seen};
+                                        .result_seen = letta && (run->given->frames & PIN_FRAMES_FD)
+                                                           ? &run->out_result_seen
+                                                           : &run->result_seen};
     memcpy(options.nonce, run->nonce, sizeof(options.nonce));
     return options;
 }
@@ -187,15 +189,10 @@ bool pin_run_open_streams(struct run *run, struct pin_error *err) {
 
 bool pin_run_open_terminal(struct run *run, int master, struct pin_error *err) {
     const struct pin_supervision *given = run->given;
+    PIN_CLOSE int reading = -1, writing = -1;
     run->master = master;
-    if (!isatty(master))
-        return pin_fail(err, PIN_ERROR_INTERNAL, "init sent a terminal that is none");
-    if (fcntl(master, F_SETFL, O_NONBLOCK) < 0)
-        return pin_fail_errno(err, "prepare the terminal inside");
-    PIN_CLOSE int reading = fcntl(master, F_DUPFD_CLOEXEC, 0);
-    PIN_CLOSE int writing = fcntl(master, F_DUPFD_CLOEXEC, 0);
-    if (reading < 0 || writing < 0)
-        return pin_fail_errno(err, "prepare the terminal inside");
+    if (!pin_terminal_take(master, &reading, &writing, err))
+        return false;
     if (!collect(run, STREAM_OUT, pin_steal_fd(&reading), err))
         return false;
     int from = given->terminal_fd >= 0 ? given->terminal_fd : given->stdin_fd;

@@ -115,7 +115,7 @@ static bool turn(struct run *run, struct pin_error *err) {
 
 /* Not until end of file: a descriptor that found its way out of the sandbox must not hold us up. */
 static bool drain(struct run *run, struct pin_error *err) {
-    while (!run->given_up && (!all_ended(run) || waits_for_reader(run))) {
+    while (!run->given_up && !run->is_stuck && (!all_ended(run) || waits_for_reader(run))) {
         uint64_t before = progress(run);
         if (!turn(run, err))
             return false;
@@ -227,7 +227,13 @@ static bool conclude(struct run *run, struct pin_error *err) {
         *err = run->failure;
         return false;
     }
-    if (!never_ran && !may_have_started(run) && !run->has_reason && run->forwarded == 0)
+    bool died_early = !never_ran && !may_have_started(run) && !run->has_reason && run->forwarded == 0;
+    if (died_early && run->result->usage.oom_kills > 0) {
+        (void)pin_fail(err, PIN_ERROR_EXHAUSTED, "the memory limit is too small for the command to start");
+        (void)pin_point(err, "/resources/memory");
+        return pin_hint(err, "give it more by --memory, or raise /resources/memory in the policy");
+    }
+    if (died_early)
         return pin_fail(err, PIN_ERROR_SYSTEM, "the sandbox ended before its command could start");
     run->result->stray_bytes = run->strays.total_bytes;
     if (!never_ran)
@@ -245,6 +251,17 @@ static bool only_death_remains(const struct run *run) {
            !waits_for_reader(run);
 }
 
+/* What a command has sent before it ended by itself arrives; what it was ended for has no time more. */
+static void end_egress(struct run *run) {
+    const struct pin_egress_ops *egress = &run->given->egress;
+    bool drains = run->dead && run->exited && !run->has_reason && !pin_is_set(&run->failure);
+    while (!egress->end(egress->self, drains && !run->given_up)) {
+        pin_run_take_egress(run);
+        pin_run_take_signals(run); /* whoever waits for it may have had enough */
+    }
+    pin_run_take_egress(run);
+}
+
 static bool live(struct run *run, struct pin_error *err) {
     if (!set_up(run, err))
         return false;
@@ -252,11 +269,9 @@ static bool live(struct run *run, struct pin_error *err) {
         if (!pin_loop_step(run->loop, err))
             return false;
     pin_run_take_messages(run); /* the last words, which the death of init has overtaken */
-    if (run->given->egress.fd != NULL) {
-        run->given->egress.end(run->given->egress.self);
-        pin_run_take_egress(run);
-    }
-    return run->is_stuck || drain(run, err);
+    if (run->given->egress.fd != NULL)
+        end_egress(run);
+    return drain(run, err);
 }
 
 bool pin_supervise(const struct pin_supervision *supervision, struct pin_result *result,
@@ -275,17 +290,14 @@ bool pin_supervise(const struct pin_supervision *supervision, struct pin_result 
     if (!run.dead && !leaves)
         (void)syscall(SYS_pidfd_send_signal, supervision->init_pidfd, SIGKILL, NULL, 0);
     struct pin_error stuck = {0};
-    bool died = wait_for_death(&run, &stuck);
-    if (died) {
+    result->outlived = !wait_for_death(&run, &stuck);
+    if (!result->outlived)
         reap(&run, &used);
-        read_usage(&run, &used);
-    }
+    read_usage(&run, &used);
     clean_up(&run);
-    if (!lived)
+    if (!lived || !conclude(&run, err))
         return false;
-    if (!died) {
-        *err = stuck;
-        return false;
-    }
-    return conclude(&run, err);
+    if (result->outlived)
+        pin_result_note(result, &stuck);
+    return true;
 }

@@ -38,13 +38,20 @@ struct pin_cgroup_ops {
                    uint64_t *bytes); /* what it holds now; NULL: nobody wants the account of that */
 };
 
+#define PIN_EGRESS_LOST_MAX 2
+
 /* What the supervisor needs of the sandbox's egress, which is somebody else's: its events. */
 struct pin_egress_ops {
     void *self;
     int (*fd)(void *self); /* readable when there is something; -1: no more will come */
     bool (*next)(void *self,
                  json_t **event); /* one event, as an object for the stream; `event` may be NULL */
-    void (*end)(void *self);      /* the sandbox is gone: what there is still, comes now */
+    void (*settle)(void *self);   /* what has happened by now, comes now */
+    /* The sandbox is gone; with `drains` what its programs have sent goes out first, for a short while.
+     * False: take the events, and call again; the last ones are there when it is true. */
+    bool (*end)(void *self, bool drains);
+    /* what has been closed since its process died, as results name it in `missing`; how many */
+    size_t (*lost)(void *self, const char *names[PIN_EGRESS_LOST_MAX]);
 };
 
 struct pin_limits {
@@ -90,7 +97,7 @@ struct pin_supervision {
 
 /* True with a result whenever the sandbox was reached, also when the command couldn't be executed (126, 127;
  * result->error says why). False with an error (exit code 125) when set-up failed or the supervisor itself
- * did. Either way the sandbox's processes are dead and init is reaped when it returns, unless the error's
- * kind is BUSY: a process inside hangs in the kernel and can't be killed. `result` is zeroed before. */
+ * did. Either way the sandbox's processes are dead and init is reaped when it returns, unless
+ * result->outlived: a process inside hangs in the kernel and can't be killed. `result` is zeroed before. */
 bool pin_supervise(const struct pin_supervision *supervision, struct pin_result *result,
                    struct pin_error *err);

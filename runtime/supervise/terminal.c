@@ -118,6 +118,18 @@ void pin_terminal_restore(struct pin_terminal *terminal) {
     end_guardian(terminal);
 }
 
+bool pin_terminal_take(int master, int *reading, int *writing, struct pin_error *err) {
+    if (!isatty(master))
+        return pin_fail(err, PIN_ERROR_INTERNAL, "init sent a terminal that is none");
+    PIN_CLOSE int in = fcntl(master, F_DUPFD_CLOEXEC, 0);
+    PIN_CLOSE int out = fcntl(master, F_DUPFD_CLOEXEC, 0);
+    if (fcntl(master, F_SETFL, O_NONBLOCK) < 0 || in < 0 || out < 0)
+        return pin_fail_errno(err, "prepare the terminal inside");
+    *reading = pin_steal_fd(&in);
+    *writing = pin_steal_fd(&out);
+    return true;
+}
+
 void pin_terminal_size(int fd, uint16_t *rows, uint16_t *columns) {
     struct winsize size = {0};
     if (fd < 0 || ioctl(fd, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 || size.ws_col == 0)

@@ -25,6 +25,10 @@ bool pin_terminal_raw(struct pin_terminal *terminal, int fd, struct pin_error *e
 /* As it was before; also from the background. Fine when nothing was changed. */
 void pin_terminal_restore(struct pin_terminal *terminal);
 
+/* The terminal inside, from init: non-blocking now, with a descriptor to read by and one to write by, which
+ * are the caller's; `master` stays whose it is. False for anything but a terminal. */
+bool pin_terminal_take(int master, int *reading, int *writing, struct pin_error *err);
+
 /* The size of the window; 24 by 80 where the terminal doesn't say. */
 void pin_terminal_size(int fd, uint16_t *rows, uint16_t *columns);
 /* Gives the terminal of `master` the size of the caller's. */

@@ -342,6 +342,15 @@ const char *pin_tool_schema_name(json_t *given) {
     return json_string_value(json_object_get(json_is_object(function) ? function : given, "name"));
 }
 
+/* What one part of the schema has made of a value may be wrong for another: nothing is converted any more. */
+static bool fits_as_it_is(struct pin_args_walk *walk, json_t *args) {
+    walk->exact = true;
+    walk->steps = 0;
+    json_t *again = pin_args_value(walk, walk->root, args);
+    json_decref(again);
+    return again != NULL;
+}
+
 json_t *pin_tool_args_convert(json_t *given, const json_t *args, struct pin_findings *found) {
     struct pin_args_walk walk = {.given = given, .root = pin_tool_schema_of(given), .found = found};
     (void)pin_args_enter(&walk, "args");
@@ -355,6 +364,10 @@ json_t *pin_tool_args_convert(json_t *given, const json_t *args, struct pin_find
     json_decref(copy);
     if (result != NULL && !json_is_object(result)) {
         (void)mode_fail(&walk, "the arguments must be an object");
+        json_decref(result);
+        result = NULL;
+    }
+    if (result != NULL && !fits_as_it_is(&walk, result)) {
         json_decref(result);
         result = NULL;
     }

@@ -45,7 +45,9 @@ static bool take_property(struct pin_args_walk *walk, json_t *schema, const char
     bool needed = is_required(schema, key);
     size_t before = pin_args_enter(walk, key);
     bool ok = true;
-    if (given != NULL && (!json_is_null(given) || needed || takes_null(walk, property)))
+    if (walk->exact && given != NULL && preset != NULL && json_equal(given, preset))
+        ok = put(walk, to, key, json_incref(given)); /* the schema's own word, whether it fits or not */
+    else if (given != NULL && (!json_is_null(given) || needed || takes_null(walk, property)))
         ok = put(walk, to, key, pin_args_value(walk, property, given));
     else if (preset != NULL)
         ok = put(walk, to, key, json_deep_copy(preset));

@@ -47,7 +47,7 @@ static void take_url(struct walk *walk, void *slot) {
 
 static bool is_list(struct walk *walk, size_t most) {
     if (!json_is_array(walk->node->value)) {
-        pin_reader_expected(walk->reader, walk->node, "a list");
+        pin_reader_expected(walk->reader, walk->node, "a list", PIN_HINT_LIST);
         return false;
     }
     if (walk->node->count > most)
@@ -130,9 +130,16 @@ static void take_pids(struct walk *walk, void *slot) {
     json_int_t number = json_integer_value(walk->node->value);
     walk->config->has_pids = json_is_integer(walk->node->value) && number > 0;
     if (!walk->config->has_pids)
-        pin_reader_expected(walk->reader, walk->node, "a whole number above 0");
+        pin_reader_expected(walk->reader, walk->node, "a whole number above 0", "such as 64");
     else
         *(uint64_t *)slot = (uint64_t)number;
+}
+
+static void take_frames(struct walk *walk, void *slot) {
+    const char *text = pin_reader_string(walk->reader, walk->node);
+    *(bool *)slot = text != NULL && strcmp(text, "stdout-letta") == 0;
+    if (text != NULL && !*(bool *)slot && strcmp(text, "fd") != 0)
+        fault(walk, walk->node, "'fd' or 'stdout-letta'");
 }
 
 #define ROW(key, take, member)                                                                               \
@@ -157,6 +164,7 @@ static const struct {
     ROW("pip_index", take_url, index[PIN_INSTALLER_PIP]),
     ROW("npm_registry", take_url, index[PIN_INSTALLER_NPM]),
     ROW("index_hosts", take_hosts, index_hosts),
+    ROW("frames", take_frames, letta_frames),
 };
 /* clang-format on */
 

@@ -39,6 +39,7 @@ struct pin_tool_config { /* zeroed: the configuration that says nothing */
     size_t index_host_count;
     bool has_memory, has_cpus, has_pids, has_timeout;
     uint64_t memory_bytes, millicpus, pids, timeout_ns;
+    bool letta_frames; /* a Letta frame in stdout stands for what a tool returns */
     struct pin_tool_variable *env;
     size_t env_count;
 };

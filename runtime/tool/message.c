@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "base/cleanup.h"
+#include "runtime/supervise/base64.h"
+
 #define MESSAGE_VALUES_MAX ((size_t)512 * 1024) /* the runners stop at 200,000, keys not counted */
 
 /* Values and keys of the text, or more; what stands in strings doesn't count. */
@@ -49,6 +52,33 @@ bool pin_tool_message_parse(struct pin_tool_message *message, const uint8_t *dat
         (struct pin_tool_message){json, json_is_true(ok), json_object_get(json, "func_return"),
                                   json_object_get(json, "agent_state"), json_object_get(json, "notes")};
     return true;
+}
+
+/* What isn't JSON within bounds, a pickle for one, is nobody's to open here. */
+static json_t *opaque(const uint8_t *data, size_t size) {
+    PIN_FREE char *text = pin_base64(data, size);
+    return text == NULL ? NULL
+                        : json_pack("{s:s, s:[s]}", "results", text, "notes",
+                                    "func_return: the frame in stdout holds no JSON: it is given as base64, "
+                                    "unopened");
+}
+
+bool pin_tool_message_parse_letta(struct pin_tool_message *message, const uint8_t *data, size_t size) {
+    json_t *json = NULL;
+    *message = (struct pin_tool_message){0};
+    if (count_values(data, size) <= MESSAGE_VALUES_MAX)
+        json = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY,
+                          NULL);
+    if (json == NULL)
+        json = opaque(data, size);
+    else if (json_object_get(json, "results") == NULL)
+        json = json_pack("{s:o}", "results", json);
+    else
+        (void)json_object_del(json, "notes"); /* ours alone */
+    *message =
+        (struct pin_tool_message){json, true, json_object_get(json, "results"),
+                                  json_object_get(json, "agent_state"), json_object_get(json, "notes")};
+    return json != NULL;
 }
 
 void pin_tool_message_free(struct pin_tool_message *message) {

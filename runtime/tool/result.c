@@ -70,10 +70,40 @@ static json_t *explain_end(const struct pin_result *result) {
     return fault(types[result->status], texts[result->status]);
 }
 
+/* The result frame of the descriptor, or that in stdout. */
+static const struct pin_frame_record *find_frame(const struct pin_result *result, bool from_fd) {
+    for (size_t i = 0; i < result->frame_count; i++)
+        if (result->frames[i].from_fd == from_fd && result->frames[i].payload != NULL &&
+            result->frames[i].info.kind == PIN_FRAME_RESULT)
+            return &result->frames[i];
+    return NULL;
+}
+
+/* Where stdout is searched: a frame in it stands for the value, if the function returned, or if the process
+ * ended as one that has done its work. */
+static bool take_letta(struct outcome *outcome, const struct pin_result *result, bool said, bool frame_came) {
+    const struct pin_frame_record *frame = find_frame(result, false);
+    bool counts = said ? outcome->message.ok : !frame_came && result->status == PIN_STATUS_SUCCESS;
+    struct pin_tool_message letta;
+    if (frame == NULL || !counts || !pin_tool_message_parse_letta(&letta, frame->payload, frame->info.length))
+        return said;
+    (void)json_array_extend(outcome->notes, outcome->message.notes);
+    note(outcome,
+         "the value came in a frame in stdout, as the configuration allows: whoever prints can make it");
+    if (letta.agent_state == NULL && outcome->message.agent_state != NULL) {
+        (void)json_object_set(letta.json, "agent_state", outcome->message.agent_state);
+        letta.agent_state = json_object_get(letta.json, "agent_state");
+    }
+    pin_tool_message_free(&outcome->message);
+    outcome->message = letta;
+    return true;
+}
+
 static void judge(struct outcome *outcome, const struct pin_result *result, const char *key) {
-    const struct pin_frame_record *frame = pin_result_frame(result);
+    const struct pin_frame_record *frame = find_frame(result, true);
     bool said =
         frame != NULL && pin_tool_message_parse(&outcome->message, frame->payload, frame->info.length, key);
+    said = take_letta(outcome, result, said, frame != NULL);
     bool ended = result->status == PIN_STATUS_SUCCESS || result->status == PIN_STATUS_ERROR;
     outcome->status = ended ? PIN_STATUS_ERROR : result->status;
     if (!ended)
@@ -131,6 +161,8 @@ json_t *pin_tool_result_json(const struct pin_result *result, const char *key, i
         outcome.func_return != NULL ? outcome.func_return : json_null(), "agent_state",
         or_null(outcome.message.agent_state), "stdout", out, "stderr", err, "sandbox_config_fingerprint",
         result->fingerprint, "usage", usage_of(result), "notes", outcome.notes);
+    if (object != NULL && result->denials != NULL)
+        (void)json_object_set(object, "denials", result->denials);
     pin_tool_message_free(&outcome.message);
     return object;
 }

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <linux/openat2.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 
 #define PAGE 4096u
 
@@ -50,9 +50,8 @@ static bool find_base(pid_t tid, int dirfd, char *to, size_t room) {
     return read_link(link, to, room);
 }
 
-static int open_inside(int root, const char *path, uint64_t flags) {
-    struct open_how how = {.flags = O_CLOEXEC | flags, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+static int open_inside(int root, const char *path, int flags) {
+    return pin_openat2(root, path, flags, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 }
 
 static bool name_of(int fd, char *to, size_t room) {

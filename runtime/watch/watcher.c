@@ -25,6 +25,7 @@
 #include "base/names.h"
 #include "policy/syscalls.h"
 #include "runtime/watch/watch_calls.h"
+#include "runtime/watch/watch_command.h"
 #include "runtime/watch/watch_path.h"
 
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
@@ -192,8 +193,21 @@ static void note_descriptor(struct pin_watcher *watcher) {
         *most = fd + 1;
 }
 
+/* A number of another process by now says nothing: then it counts as the sandbox's own. */
+static void tell_denied(const struct pin_watcher *watcher, const struct pin_syscall *call) {
+    uint32_t command = pin_watch_command((pid_t)watcher->call->pid);
+    if (command != 0 && !still_waits(watcher))
+        command = 0;
+    watcher->given.denied(watcher->given.self, command, call->name,
+                          (const uint64_t *)watcher->call->data.args);
+}
+
 static void record(struct pin_watcher *watcher, const struct pin_syscall *call, bool denied) {
     const struct watcher_row *row = &watcher->rows[watcher->call->data.nr];
+    if (watcher->given.denied != NULL) {
+        tell_denied(watcher, call);
+        return;
+    }
     pin_recording_call(watcher->given.recording, call->name, (const uint64_t *)watcher->call->data.args,
                        denied);
     if (denied) /* whatever it names, it isn't touched */
@@ -235,7 +249,7 @@ static void answer(struct pin_watcher *watcher) {
     const struct pin_syscall *call = pin_syscall_at(watcher->given.arch, number);
     int error = error_of(&verdict);
     bool executes = number < CALLS_MAX && watcher->rows[number].is_execve;
-    if (call != NULL && number < CALLS_MAX && (error != 0 || !watcher->given.only_denied) &&
+    if (call != NULL && number < CALLS_MAX && (error != 0 || watcher->given.denied == NULL) &&
         (counts(watcher, tid) || (executes && tid != watcher->given.init)))
         record(watcher, call, error != 0);
     if (executes)

@@ -19,8 +19,11 @@ struct pin_watcher_options {
     pid_t init;   /* PID 1 of the sandbox, as the host numbers it */
     const struct pin_filter *filter;
     enum pin_arch arch;
-    struct pin_recording *recording; /* the thread's alone until pin_watcher_end() */
-    bool only_denied;                /* of denied calls, and nothing of the others but their answer */
+    struct pin_recording *recording; /* the thread's alone until pin_watcher_end(); NULL with `denied` */
+    /* Denied calls alone are told, by the thread, before they are answered: who waits for the end of
+     * `command` (watch_command.h) has heard of all that it was denied. NULL: everything is recorded. */
+    void (*denied)(void *self, uint32_t command, const char *call, const uint64_t *args);
+    void *self;
 };
 
 /* NULL on failure. */

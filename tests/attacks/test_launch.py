@@ -1,11 +1,14 @@
 """Launches that try to smuggle: arguments, environments, working directories, identities and descriptors of odd shapes.
 """
+import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import time
 
 import pytest
 
@@ -157,6 +160,10 @@ def test_standard_descriptors_are_always_valid_inside(pinfold, closed):
             fds = (work / "fds").read_text()
             assert all(f" {n} -> " in fds for n in (0, 1, 2))
             assert "/home" not in fds
+    for fd, sign in ((0, "<&-"), (1, ">&-"), (2, "2>&-")):  # the control: without a sandbox the command lacks it
+        if sign in closed.split():
+            argv = ["sh", "-c", f'exec "$@" {closed}', "sh", "/usr/bin/python3", "-c", f"import os; os.fstat({fd})"]
+            assert subprocess.run(argv, capture_output=True).returncode != 0
 
 
 @pytest.mark.parametrize("options", [[], ["--json"], ["--stream"]])
@@ -377,7 +384,8 @@ def test_a_state_directory_of_the_wrong_shape_is_refused(as_root, shape, tmp_pat
     clean_refusal(done)
 
 
-@pytest.mark.parametrize("damage", [b"", b"\1", b"\1" * 64, os.urandom(8192), b"\xff" * 4096])
+@pytest.mark.parametrize("damage", [b"", b"\1", b"\1" * 64, os.urandom(8192), b"\xff" * 4096],
+                         ids=["empty", "short", "claimed", "random", "full"])
 def test_a_damaged_table_of_slots_is_repaired_or_refused(as_root, damage):
     as_root.run("true")
     (as_root.state / "slots").write_bytes(damage)
@@ -395,6 +403,45 @@ def test_a_policy_that_is_no_file_is_refused(as_root, tmp_path):
         clean_refusal(as_root.run("true", policy=str(path), timeout=10))
 
 
+def builder_of(pid):
+    """A pidfd of the child of this supervisor while it builds; None before and after."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            child = children.read().split()[0]
+        pidfd = os.pidfd_open(int(child))
+        if len(os.listdir(f"/proc/{child}/fd")) > 8:  # then it still has what it mounts
+            return pidfd
+        os.close(pidfd)
+        return None
+    except (OSError, IndexError):
+        return None
+
+
+def test_a_builder_doesnt_look_like_its_supervisor(as_root):
+    """A lock that it held would keep the next command from clearing what a dead supervisor left, until it is dead as well: so it is
+    stopped, and its supervisor killed."""
+    for _ in range(20):
+        shutil.rmtree(as_root.cache, ignore_errors=True)  # to make a filter anew takes the builder's time
+        as_root.cache.mkdir(mode=0o700)
+        process = as_root.spawn(as_root.argv("true"), stdout=subprocess.DEVNULL)
+        while process.poll() is None:
+            builder = builder_of(process.pid)
+            if builder is None:
+                continue
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(builder, signal.SIGSTOP)
+            process.kill()
+            process.wait()
+            deadline = time.monotonic() + 20
+            while as_root.run("true").returncode != 0 or as_root.leftovers() != []:
+                assert time.monotonic() < deadline, as_root.leftovers()
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(builder, signal.SIGKILL)
+            os.close(builder)
+            return
+    raise AssertionError("no builder was seen")
+
+
 def test_a_termination_during_set_up_leaves_nothing(as_root):
     argv = as_root.argv("sleep", "100")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -405,5 +452,6 @@ def test_a_termination_during_set_up_leaves_nothing(as_root):
             except subprocess.TimeoutExpired:
                 process.send_signal(number)
             assert process.wait(timeout=10) in (-number, 128 + number)
-    as_root.run("true")
-    assert as_root.leftovers() == []
+    deadline = time.monotonic() + 20  # a child that waits for a processor since its birth is still to learn that it shall die
+    while as_root.run("true").returncode != 0 or as_root.leftovers() != []:
+        assert time.monotonic() < deadline, as_root.leftovers()

@@ -3,25 +3,22 @@
 Controls run the same program with the limit lifted (or on the host, where it is harmless): there it gets what it wants.
 """
 import ctypes
+import json
 import os
+import secrets
 import signal
 import subprocess
 import time
 
 import pytest
 
-DEADLINE_S = 8  # of a run that must end by itself
+DEADLINE_S = 20  # of a run that must end by itself: less than the 30 s after which any run does
 
 
 def timed(call):
     start = time.monotonic()
     result = call()
     return result, time.monotonic() - start
-
-
-def swap_free_root(pinfold):
-    if pinfold.rootless:
-        pytest.skip("an ordinary user has no cgroup on this host")
 
 
 # ---- processes --------------------------------------------------------------------------------------------------------
@@ -76,13 +73,14 @@ def test_a_fork_bomb_ends_with_its_time(as_root, tmp_path):
 
 def test_a_fork_bomb_leaves_other_sandboxes_their_turn(as_root):
     policy = as_root.policy(resources={"grace": "100ms"})
-    bomb = as_root.spawn(as_root.argv("/usr/bin/python3", "-c", BOMB, policy=policy, options=["--timeout", "3s"]),
+    bomb = as_root.spawn(as_root.argv("/usr/bin/python3", "-c", BOMB, policy=policy, options=["--timeout", "25s"]),
                          stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
-        _, took = timed(lambda: as_root.run("true"))
-        assert took < 2
+        assert as_root.run("true").returncode == 0
+        assert bomb.poll() is None  # it wasn't waited for
     finally:
-        assert bomb.wait(timeout=DEADLINE_S) == 124
+        bomb.terminate()
+        assert bomb.wait(timeout=DEADLINE_S) != 0
 
 
 def test_a_flood_of_zombies_is_reaped(each_io):
@@ -110,47 +108,44 @@ libc = ctypes.CDLL(None)
 for s in range(1, 65):
     try: signal.signal(s, signal.SIG_IGN)
     except (OSError, ValueError): pass
+ready, tell = os.pipe()
 for i in range(3):
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
-            os.setsid(); libc.prctl(1, 0, 0, 0, 0); libc.prctl(15, b'kworker/0:1', 0, 0, 0)
+            os.setsid(); libc.prctl(1, 0, 0, 0, 0); libc.prctl(15, sys.argv[2].encode(), 0, 0, 0)
+            os.write(tell, b'x')
             while True: time.sleep(0.01)
         os._exit(0)
+for i in range(3): os.read(ready, 1)
 print('on', flush=True)
 time.sleep(float(sys.argv[1]))
 """
 
 
 @pytest.mark.parametrize("stay", ["0", "60"])
-def test_what_hides_from_its_end_is_dead_within_a_second(pinfold, stay):
+def test_what_hides_from_its_end_is_dead_with_the_run(pinfold, stay):
     policy = pinfold.policy(resources={"grace": "100ms"})
-    argv = pinfold.argv("/usr/bin/python3", "-c", ESCAPEE, stay, policy=policy, options=["--timeout", "500ms"])
+    name = f"kworker/0:{secrets.token_hex(2)}"  # others on this machine may try the same
+    argv = pinfold.argv("/usr/bin/python3", "-c", ESCAPEE, stay, name, policy=policy, options=["--timeout", "4s"])
     process = pinfold.spawn(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout.readline() == b"on\n"
-    seen = await_disguised(3) if stay != "0" else []
+    seen = disguised(name) if stay != "0" else []
     code, took = timed(lambda: process.wait(timeout=DEADLINE_S))
     process.stdout.close()
-    assert code == (0 if stay == "0" else 124) and took < 0.6 + 1
+    assert code == (0 if stay == "0" else 124) and took < DEADLINE_S
     assert stay == "0" or len(seen) == 3  # the control: they were there
-    assert disguised() == []
+    assert disguised(name) == []
 
 
-def await_disguised(count):
-    deadline = time.monotonic() + 0.4
-    while len(found := disguised()) < count and time.monotonic() < deadline:
-        pass
-    return found
-
-
-def disguised():
-    """Processes with the name of a kernel thread and an address space."""
+def disguised(name):
+    """Processes with this name of a kernel thread and an address space."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/status") as status:
                 text = status.read()
-            if "Name:\tkworker/0:1\n" in text and "VmSize" in text:
+            if f"Name:\t{name}\n" in text and "VmSize" in text:
                 found.append(pid)
         except OSError:
             continue
@@ -175,9 +170,9 @@ STUBBORN = {
 @pytest.mark.parametrize("how", STUBBORN)
 def test_a_command_that_doesnt_want_to_end_is_ended(each_io, how):
     policy = each_io.policy(resources={"grace": "200ms"})
-    result, took = timed(lambda: each_io.python(STUBBORN[how], policy=policy, options=["--timeout", "400ms"]))
+    result, took = timed(lambda: each_io.python(STUBBORN[how], policy=policy, options=["--timeout", "2s"]))
     assert result["status"] == "timeout" and result["exit_code"] == 124, result
-    assert result["stdout"] == "on\n" and took < 2.5
+    assert result["stdout"] == "on\n" and took < DEADLINE_S
 
 
 # ---- memory -----------------------------------------------------------------------------------------------------------
@@ -202,6 +197,35 @@ def test_memory_beyond_the_limit_ends_the_run_as_memory(as_root, kind):
     else:
         assert result["status"] == "memory" and result["exit_code"] == 137, result
     assert took < DEADLINE_S and result["usage"]["memory_peak_bytes"] <= 65 << 20
+
+
+KERNEL_EATERS = {  # what the kernel holds for a process, and no resident memory of its own
+    "socket buffers": "import socket\nheld = []\ntry:\n    while True:\n        a, b = socket.socketpair(); held.append((a, b)); a.setblocking(False)\n"
+                      "        try:\n            while True: a.send(bytes(65536))\n        except BlockingIOError: pass\nexcept OSError: pass",
+    "pipes": "import os, fcntl\nheld = []\ntry:\n    while True:\n        r, w = os.pipe(); os.set_blocking(w, False)\n"
+             "        try:\n            while True: os.write(w, bytes(65536))\n        except BlockingIOError: pass\nexcept OSError: pass",
+    "names that aren't there": "import os\nfor i in range(400000):\n    try: os.stat(f'/usr/{i:0200}')\n    except OSError: pass",
+    "files without content": "import os\ntry:\n    for i in range(400000): os.close(os.open(f'/tmp/{i:0200}', os.O_CREAT | os.O_WRONLY))\nexcept OSError: pass",
+}
+
+
+@pytest.mark.parametrize("kind", KERNEL_EATERS)
+def test_memory_of_the_kernel_s_is_the_sandbox_s_own(as_root, kind):
+    """It is counted and bounded: the command comes to an end of its own, or is told to have ended for memory."""
+    policy = as_root.policy(resources={"memory": "64MiB", "files": 4096, "wall_time": "5m"}, filesystem={"tmp": "1GiB"})
+    result = as_root.python(KERNEL_EATERS[kind] + "\nprint('end')", policy=policy, timeout=300)
+    assert result["status"] == "memory" or result["stdout"] == "end\n", result
+    assert 8 << 20 < result["usage"]["memory_peak_bytes"] <= 65 << 20
+
+
+def test_a_limit_that_lets_nothing_start_is_told_as_what_it_is(as_root):
+    """By a refusal, or where the kernel's word of the kill came in time, by the status of every such kill."""
+    done = as_root.run("true", options=["--json", "--memory", "1KiB"])
+    result = json.loads(done.stdout)
+    if done.returncode == 125:
+        assert "memory limit is too small" in result["error"]["message"] and result["error"]["pointer"] == "/resources/memory", result
+    else:
+        assert done.returncode == 137 and result["status"] == "memory", result
 
 
 @pytest.mark.parametrize("kind", ["anonymous", "shared"])
@@ -261,16 +285,23 @@ DENIED_CALLS = {
     "a real-time scheduler": "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))",
     "a higher priority": "os.setpriority(os.PRIO_PROCESS, 0, -10)",
     "real-time I/O": "print(1 // (1 + ctypes.CDLL(None).syscall(251, 1, 0, (1 << 13) | 0)))",
-    "a higher limit of files": "resource.setrlimit(resource.RLIMIT_NOFILE, (1 << 20, 1 << 20))",
+    "a higher limit of files": "resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))",
     "a clock": "time.clock_settime(time.CLOCK_REALTIME, 0)",
-    "a core file": "resource.setrlimit(resource.RLIMIT_CORE, (1 << 20, 1 << 20))",
+    "a core file": "resource.setrlimit(resource.RLIMIT_CORE, (4096, 4096)); print(1 // (resource.getrlimit(resource.RLIMIT_CORE)[0] // 4096))",
+    "a processor of its choice": "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})",
 }
+ASKING = "import ctypes, os, resource, time\ntry: {call}; print('got it')\nexcept Exception as e: print('no')"
 
 
 @pytest.mark.parametrize("what", DENIED_CALLS)
 def test_more_than_its_share_is_denied(pinfold, what):
-    source = f"import ctypes, os, resource, time\ntry: {DENIED_CALLS[what]}; print('got it')\nexcept Exception as e: print('no')"
-    assert pinfold.python(source)["stdout"].splitlines()[-1] == "no"
+    assert pinfold.python(ASKING.format(call=DENIED_CALLS[what]))["stdout"].splitlines()[-1] == "no"
+
+
+@pytest.mark.parametrize("what", sorted(set(DENIED_CALLS) - {"a clock"}))  # that one would change the host's
+def test_more_than_its_share_is_had_without_the_wall(as_root, what):
+    control = subprocess.check_output(["/usr/bin/python3", "-c", ASKING.format(call=DENIED_CALLS[what])], text=True)
+    assert control.splitlines()[-1] == "got it"
 
 
 # ---- files ------------------------------------------------------------------------------------------------------------
@@ -279,6 +310,13 @@ def test_descriptors_end_at_the_limit(pinfold):
     source = "import os\nheld = []\ntry:\n    while len(held) < 5000: held.append(os.open('/dev/null', 0))\nexcept OSError: pass\nprint(len(held))"
     assert int(pinfold.python(source, policy=pinfold.policy(resources={"files": 100}))["stdout"]) < 100
     assert int(pinfold.python(source, policy=pinfold.policy(resources={"files": 8192}))["stdout"]) == 5000 or pinfold.rootless
+
+
+def test_core_files_are_no_larger_than_the_policy_says(as_root):
+    """The hard limit too, so that nobody inside raises it again. One byte is no file, and no program of the host's either."""
+    source = "import resource\nprint(*resource.getrlimit(resource.RLIMIT_CORE))"
+    assert as_root.python(source)["stdout"] == "1 1\n"
+    assert as_root.python(source, policy=as_root.policy(resources={"core": "1MiB"}))["stdout"] == "1048576 1048576\n"
 
 
 def test_descriptors_in_flight_are_bounded(pinfold):
@@ -334,6 +372,23 @@ else: print('all', made)
     assert took < 20
 
 
+@pytest.mark.parametrize("size, fits", [("8MiB", False), ("64MiB", True)])
+def test_what_fits_in_tmp_is_the_policy_s_word(pinfold, size, fits):
+    """Bytes and inodes: the control is the same in a larger one."""
+    source = """
+import os
+def attempt(f):
+    try: f(); return True
+    except OSError: return False
+def files():
+    os.mkdir('/tmp/d')
+    for i in range(9000): os.close(os.open(f'/tmp/d/{i}', os.O_CREAT | os.O_WRONLY))
+print(attempt(files), attempt(lambda: open('/tmp/big', 'wb').write(bytes(24 << 20))))
+"""
+    result = pinfold.python(source, policy=pinfold.policy(filesystem={"tmp": size}, resources={"wall_time": "5m"}), timeout=300)
+    assert result["stdout"] == f"{fits} {fits}\n", result
+
+
 def test_nothing_else_can_be_filled(pinfold):
     source = """
 import os
@@ -355,6 +410,7 @@ def test_a_storm_of_sync_doesnt_reach_the_host(pinfold):
     result = pinfold.python(libc + "r = libc.syscall(162); print(r, ctypes.get_errno())\n"
                             "import os; fd = os.open('/tmp/x', os.O_CREAT | os.O_WRONLY); os.fsync(fd); print('own')")
     assert result["stdout"] == "-1 1\nown\n", result
+    assert subprocess.run(["/usr/bin/python3", "-c", libc + "print(libc.syscall(162))"], capture_output=True).stdout == b"0\n"
 
 
 def test_kernel_objects_that_no_memory_limit_counts_are_bounded(pinfold):
@@ -373,6 +429,22 @@ print(count(lambda: libc.eventfd(0, 0)), count(lambda: libc.epoll_create1(0)), c
 """
     counts = [int(n) for n in pinfold.python(source, policy=pinfold.policy(resources={"files": 256}))["stdout"].split()]
     assert len(counts) == 5 and max(counts) < 256
+
+
+TERMINALS = """
+import os
+held = []
+try:
+    while len(held) < 200: held.append(os.open('/dev/ptmx', os.O_RDWR | os.O_NOCTTY))
+except OSError as error: print(os.strerror(error.errno))
+print(len(held))
+"""
+
+
+def test_terminals_are_bounded_by_sandbox(pinfold):
+    """A host has a few thousand for all its sandboxes. The control is the host's own instance, where the same program gets 200."""
+    assert pinfold.python(TERMINALS)["stdout"] == "No space left on device\n64\n"
+    assert subprocess.check_output(["/usr/bin/python3", "-c", TERMINALS], text=True) == "200\n"
 
 
 def test_signals_can_be_queued_only_so_far(pinfold):
@@ -417,3 +489,5 @@ def test_five_hundred_quick_runs_leave_nothing_behind(as_root):
     for _ in range(500):
         assert subprocess.call(argv, env=as_root.environment()) == 0
     assert as_root.leftovers() == [] and len(os.listdir("/proc/self/fd")) == descriptors
+    with open("/proc/self/mountinfo") as table:
+        assert [line for line in table if str(as_root.home) in line] == []

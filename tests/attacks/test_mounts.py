@@ -178,6 +178,8 @@ def test_traps_in_a_workspace_catch_nobody(pinfold, place, mode):
             assert facts.st_uid in (pinfold.uid, 0 if mode == "keep" else pinfold.uid), name
             assert not any(x.startswith(("security.", "trusted.")) for x in os.listxattr(os.path.join(folder, name), follow_symlinks=False))
     assert (top / "plain").read_text() == "text"
+    if (top / "etc").is_symlink():  # the control: who follows what lies there reads the host's
+        assert (top / "etc/passwd").read_bytes() == pathlib.Path("/etc/passwd").read_bytes()
     sparse = (top / "sparse").stat()
     assert sparse.st_size == 1 << 43 and sparse.st_blocks < 64  # its holes didn't fill the host's disk
     for path in place.work.rglob("closed"):
@@ -350,3 +352,26 @@ def test_a_bundle_that_asks_for_more_is_refused_or_gets_no_more(as_root, tmp_pat
     text = done.stdout.decode()
     assert text.count("0000000000000000") == 5 and "NoNewPrivs:\t1" in text and "Seccomp:\t2" in text, done
     assert int(text.splitlines()[-1].split()[1]) >= 0x70000000, done
+
+
+def test_nothing_holds_a_file_system_of_a_sandbox_once_pinfold_has_ended(as_root, tmp_path):
+    """Its mounts are taken apart by a thread of the supervisor's, and yet the workspace's file system is free at once."""
+    image, place = tmp_path / "image", tmp_path / "place"
+    place.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(8 << 20)
+    if subprocess.run(["mkfs.ext4", "-q", image], capture_output=True).returncode != 0 or \
+            subprocess.run(["mount", "-o", "loop", image, place], capture_output=True).returncode != 0:
+        pytest.skip("no loop device here")
+    (place / "work").mkdir()
+
+    def is_held():
+        return subprocess.run(["losetup", "-j", image], capture_output=True).stdout != b""
+
+    holder = subprocess.Popen(as_root.argv("sh", "-c", "echo on; read x", options=["--workspace", str(place / "work"), "--stdin", "-"]),
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    said = holder.stdout.readline()
+    subprocess.run(["umount", place], check=True)
+    assert said == b"on\n" and is_held()  # the sandbox has it: what is looked at tells one from the other
+    holder.communicate(b"\n", timeout=30)
+    assert holder.returncode == 0 and not is_held()

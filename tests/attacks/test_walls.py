@@ -43,8 +43,8 @@ def source_of(text):
 
 
 def outside(text):
-    """The same attempt on the host, in namespaces of mounts and processes that die with it."""
-    done = subprocess.run(["unshare", "-m", "-p", "-f", "--mount-proc", "/usr/bin/python3", "-c", source_of(text)],
+    """The same attempt on the host, in namespaces of mounts, processes and names that die with it."""
+    done = subprocess.run(["unshare", "-m", "-p", "-u", "-f", "--mount-proc", "/usr/bin/python3", "-c", source_of(text)],
                           capture_output=True, text=True, timeout=60)
     return done.stdout.strip() or done.stderr.strip()
 
@@ -77,8 +77,7 @@ PROBES = {
     "A5 open the memory of PID 1": ("def attempt():\n    return os.open('/proc/1/mem', os.O_RDONLY) >= 0", "host"),
     "A5 list the descriptors of PID 1": ("def attempt():\n    return len(os.listdir('/proc/1/fd')) > 0", "host"),
     # B: files and mounts
-    "B6 leave by dots": ("def attempt():\n    return os.path.exists('/' + '../' * 64 + 'root/.')"
-                         " and os.stat('/root').st_ino == os.stat('/' + '../' * 64 + 'root').st_ino", "host"),
+    "B6 leave by dots": ("def attempt():\n    return os.path.exists('/' + '../' * 64 + 'var/lib')", "host"),
     "B6 nested chroot": ("def attempt():\n    os.makedirs('/tmp/pin-jail', exist_ok=True); os.chroot('/tmp/pin-jail'); return True",
                          "host"),
     "B8 mount a tmpfs": ("def attempt():\n    return check(libc.mount(b'none', b'/tmp', b'tmpfs', 0, None))", "host"),
@@ -118,7 +117,7 @@ PROBES = {
     "C8 swapon": (raw(167, "b'/no'", 0), "host"),
     "C8 acct": (raw(163, "b'/no'"), None),
     "C8 fanotify_init": (raw(300, 0, 0), None),
-    "C8 migrate_pages": (raw(256, 0, 0, 0, 0), None),
+    "C8 migrate_pages": (raw(256, 0, 0, 0, 0), "host"),
     "C8 quotactl": (raw(179, 0, 0, 0, 0), None),
     "C13 a set-uid program": ("def attempt():\n    import subprocess; return subprocess.run(['su', '-c', 'id -u'], "
                               "capture_output=True, text=True).stdout.strip() == '0'", "host"),
@@ -148,8 +147,8 @@ PROBES = {
                                " for d in (os.listdir('/sys/fs/cgroup') if os.path.isdir('/sys/fs/cgroup') else []))", "host"),
     "D6 make a device": ("def attempt():\n    os.mknod('/tmp/pin-dev', 0o600 | stat.S_IFBLK, os.makedev(254, 0));"
                          " os.unlink('/tmp/pin-dev'); return True", "host"),
-    "D8 a process of the host": ("def attempt():\n    return any(p.isdigit() and int(p) > 400 for p in os.listdir('/proc'))", None),
-    "D9 the host name": ("def attempt():\n    return check(libc.sethostname(b'x', 1))", None),
+    "D9 the host name": ("def attempt():\n    return check(libc.sethostname(b'x', 1))", "host"),
+    "D9 the domain name": ("def attempt():\n    return check(libc.setdomainname(b'x', 1))", "host"),
     "D9 the clock": ("def attempt():\n    import time; time.clock_settime(time.CLOCK_REALTIME, time.clock_gettime(time.CLOCK_REALTIME));"
                      " return True", "host"),
     # E: neighbours

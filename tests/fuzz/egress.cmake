@@ -1,6 +1,8 @@
 pin_fuzz_target(fuzz_dns_message LIBRARIES pin_egress RUNS 60000 MAX_LEN 700)
+pin_fuzz_target(fuzz_svcb LIBRARIES pin_egress RUNS 60000 MAX_LEN 900)
 pin_fuzz_target(fuzz_tls_hello LIBRARIES pin_egress RUNS 40000)
 pin_fuzz_target(fuzz_http_guard LIBRARIES pin_egress RUNS 40000)
 pin_fuzz_target(fuzz_rules_blob LIBRARIES pin_egress)
+pin_fuzz_target(fuzz_opening_packet LIBRARIES pin_egress MAX_LEN 200)
 pin_fuzz_target(fuzz_refused_packet LIBRARIES pin_egress MAX_LEN 300)
 pin_fuzz_target(fuzz_proxy_talk LIBRARIES pin_egress RUNS 40000)

@@ -47,12 +47,12 @@ static bool read_all(struct pin_layer_stream *stream, struct pin_error *err) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct pin_error err = {0};
-    uint8_t diff_id[PIN_SHA256_SIZE];
+    char diff_id[PIN_DIGEST_TEXT];
     uint64_t bytes = 0;
     int fd = memfd_create("layer", MFD_CLOEXEC);
     if (write(fd, data, size) != (ssize_t)size)
         return 0;
-    PIN_LAYER_STREAM struct pin_layer_stream *stream = pin_layer_stream_open(fd, &limits, &err);
+    PIN_LAYER_STREAM struct pin_layer_stream *stream = pin_layer_stream_open(fd, NULL, &limits, &err);
     bool done =
         stream != NULL && read_all(stream, &err) && pin_layer_stream_finish(stream, diff_id, &bytes, &err);
     assert(done != pin_is_set(&err));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policy/grants.h"
 #include "policy/policy_read.h"
 #include "policy/policy_write.h"
 

@@ -16,6 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         assert(strcmp(json_string_value(json_object_get(message.json, "key")), "k") == 0);
         pin_tool_message_free(&message);
     }
+    assert(pin_tool_message_parse_letta(&message, data, size) && message.ok && message.func_return != NULL);
+    pin_tool_message_free(&message);
     json_t *lines = pin_tool_lines(data, size, &replaced);
     size_t bytes = 0;
     for (size_t i = 0; i < json_array_size(lines); i++) {

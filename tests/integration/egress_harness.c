@@ -1,11 +1,11 @@
 /* egress_harness: a program in a network namespace of its own with the egress of a sandbox, and nothing else
  * of one: for tests and measurements of the broker alone.
  *
- *   egress_harness BROKER [-a] [-u] [-l LIMIT=N]... [-d DENY]... RULE... -- CMD ARG...
+ *   egress_harness BROKER [-a] [-u] [-c] [-l LIMIT=N]... [-d DENY]... RULE... -- CMD ARG...
  *
  * RULE and DENY are as on the command line ("HOST:PORT", "10.0.0.0/8:443/udp"); -a takes connections to any
- * address to the broker, -u serves UDP. Events go to descriptor 3, if that is open, one line each. A line
- * "replace RULE..." on descriptor 4 replaces the rules.
+ * address to the broker, -u serves UDP, -c cuts at the end what is on its way. Events go to descriptor 3, if
+ * that is open, one line each. A line "replace RULE..." on descriptor 4 replaces the rules.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ struct harness {
     struct pin_arena arena;
     struct pin_egress_rule allow[RULES_MAX], deny[RULES_MAX];
     struct pin_egress_setup setup;
-    bool udp, addresses, events, requests;
+    bool udp, addresses, events, requests, cuts;
     char **command;
 };
 
@@ -57,6 +57,7 @@ static const struct {
     {"lifetime",   offsetof(struct pin_egress_limits, lifetime_ns)        },
     {"names",      offsetof(struct pin_egress_limits, names_total)        },
     {"names-rate", offsetof(struct pin_egress_limits, names_per_second)   },
+    {"drain",      offsetof(struct pin_egress_limits, drain_ns)           },
 };
 
 static struct pin_egress_limits default_limits(void) {
@@ -65,6 +66,7 @@ static struct pin_egress_limits default_limits(void) {
     most.idle_ns = 30 * 60 * PIN_NS_PER_S;
     most.names_total = 4096;
     most.names_per_second = 100;
+    most.drain_ns = 2 * PIN_NS_PER_S;
     return most;
 }
 
@@ -107,10 +109,11 @@ static bool read_arguments(struct harness *harness, int argc, char **argv, struc
     harness->broker = argv[1];
     argc--;
     argv++;
-    while ((option = getopt(argc, argv, "+aul:d:")) != -1)
+    while ((option = getopt(argc, argv, "+aucl:d:")) != -1)
         switch (option) {
         case 'a': harness->addresses = true; break;
         case 'u': harness->udp = true; break;
+        case 'c': harness->cuts = true; break;
         case 'l':
             if (!set_limit(harness, optarg))
                 return pin_fail(err, PIN_ERROR_USAGE, "no such limit");
@@ -211,7 +214,7 @@ static bool drain(const struct harness *harness, const struct pin_broker *broker
             broker, harness->setup.rules.allow_count + harness->setup.rules.deny_count, &event);
         if (news != PIN_BROKER_EVENT)
             return news == PIN_BROKER_NOTHING;
-        if (harness->events)
+        if (harness->events && event.kind != PIN_EGRESS_EVENT_BYTES)
             print_event(&event);
         if (event.kind == PIN_EGRESS_EVENT_READY)
             *ready = true;
@@ -282,17 +285,18 @@ int main(int argc, char **argv) {
         .resolv_conf = getenv("PINFOLD_RESOLV_CONF"),
         .setup = &harness.setup,
         .life = -1,
+        .door = -1,
     };
     if (!pin_egress_receive(ends[0], &sockets, &err) || !pin_broker_start(&options, &sockets, &broker, &err))
         return die(&err);
     if (getenv("EGRESS_HARNESS_PID") != NULL)
         (void)dprintf(EVENTS_FD, "broker %d\n", broker.pid);
     int code = supervise(&harness, child, ends[0], &broker);
-    (void)shutdown(broker.control, SHUT_WR);
+    pin_broker_end(&broker, !harness.cuts);
     bool ready;
     int status;
     struct pollfd end = {.fd = broker.control, .events = POLLIN};
-    while (poll(&end, 1, 2000) > 0 && drain(&harness, &broker, &ready))
+    while (poll(&end, 1, 60000) > 0 && drain(&harness, &broker, &ready))
         ;
     (void)kill(broker.pid, SIGKILL);
     (void)waitpid(broker.pid, &status, 0);

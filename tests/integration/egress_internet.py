@@ -5,13 +5,16 @@ stdin, one JSON line each, and answers each with one line: {"zone": {...}} repla
 was recorded since the last time.
 """
 import json
+import select
 import socket
 import ssl
 import struct
 import sys
 import threading
 
-LOCK = threading.Lock()
+LOCK = threading.Condition()
+MARKER = 9  # the port of datagrams that say: what was sent before has been recorded
+MARKS = [0]
 SEEN = []
 ZONE = {}
 HITS = {}
@@ -42,6 +45,11 @@ def recorder():
         if protocol in (6, 17):
             port = struct.unpack("!H", body[2:4])[0]
             payload = size - ((body[12] >> 4) * 4 if protocol == 6 else 8)
+            if protocol == 17 and port == MARKER:
+                with LOCK:
+                    MARKS[0] = max(MARKS[0], int(body[8:size]))
+                    LOCK.notify_all()
+                continue
             record(kind="packet", protocol=protocol, to=target, port=port, payload=payload)
         elif protocol not in (0, 2, 58):  # neighbours and groups
             record(kind="packet", protocol=protocol, to=target, port=0, payload=size)
@@ -60,7 +68,7 @@ def wire(name):
 
 
 def answers(name, kind):
-    """Records of the zone: addresses, or "cname:other", or lists of lists that take turns."""
+    """Records of the zone: addresses, "https:" with its data in hexadecimal, "cname:other", or lists of lists that take turns."""
     entry = ZONE.get(name)
     if entry is None:
         return None
@@ -73,6 +81,8 @@ def answers(name, kind):
         if value.startswith("cname:"):
             records.append((name, 5, wire(value[6:])))
             records += answers(value[6:], kind) or []
+        elif value.startswith("https:"):
+            records += [(name, 65, bytes.fromhex(value[6:]))] if kind == 65 else []
         elif ":" in value and kind == 28:
             records.append((name, 28, socket.inet_pton(socket.AF_INET6, value)))
         elif ":" not in value and kind == 1:
@@ -91,12 +101,28 @@ def resolver(address):
         extra = b""
         if name.startswith("poison."):
             extra = forge(server, client, data, end, name, "203.0.113.5")
-        found = answers(name, kind)
-        head = struct.pack("!HHHHHH", struct.unpack("!H", data[:2])[0], 0x8180 if found is not None else 0x8183, 1,
-                           len(found or []), 0, 2 if extra else 0)
-        body = b"".join(wire(owner) + struct.pack("!HHIH", rtype, 1, 0, len(value)) + value
-                        for owner, rtype, value in found or [])
-        server.sendto(head + data[12:end + 4] + body + extra, client)
+        if kind == 65 and name.startswith("silent."):
+            continue
+        if kind == 65 and name.startswith("noise."):
+            server.sendto(data[:2] + b"\x81\x80\0\1\0\x40\0\0\0\0" + data[12:end + 4] + b"\xc0\x0c\0\x41\0\1" + bytes(4) + b"\xff\xff" + b"\xc0" * 300, client)
+            continue
+        whole = reply(data, end, name, kind, extra)
+        server.sendto(whole if len(whole) <= 512 else whole[:2] + b"\x83\x80" + whole[4:6] + bytes(6) + data[12:end + 4], client)
+
+
+def reply(data, end, name, kind, extra=b""):
+    found = answers(name, kind)
+    head = struct.pack("!HHHHHH", struct.unpack("!H", data[:2])[0], 0x8180 if found is not None else 0x8183, 1, len(found or []), 0,
+                       2 if extra else 0)
+    return head + data[12:end + 4] + b"".join(rr(*record) for record in found or []) + extra
+
+
+def resolver_stream(client):
+    while len(head := client.recv(2)) == 2:
+        data = client.recv(struct.unpack("!H", head)[0])
+        name, end = name_at(data, 12)
+        whole = reply(data, end, name, struct.unpack("!H", data[end:end + 2])[0])
+        client.sendall(struct.pack("!H", len(whole)) + whole)
 
 
 def rr(owner, kind, value):
@@ -113,12 +139,12 @@ def forge(server, client, data, end, name, evil):
     return rr("www.example.com", 1, socket.inet_aton(evil)) + rr("api.example.com", 1, socket.inet_aton(evil))
 
 
-def listener(port, family=socket.AF_INET6):
+def listener(port, family=socket.AF_INET6, address=""):
     server = socket.socket(family, socket.SOCK_STREAM)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if family == socket.AF_INET6:
         server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    server.bind(("", port))
+    server.bind((address, port))
     server.listen(4096)
     return server
 
@@ -148,7 +174,10 @@ def http(client):
             data += more
         head, data = data.split(b"\r\n\r\n", 1)
         record(kind="request", head=head.decode("latin-1"))
-        path = head.split(b" ")[1]
+        path = (head + b" /").split(b" ")[1]
+        if path.startswith(b"/to/"):
+            client.sendall(b"HTTP/1.1 307 Temporary Redirect\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % path[4:])
+            continue
         body = b"x" * int(path[7:]) if path.startswith(b"/bytes/") else path
         client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
 
@@ -189,6 +218,14 @@ def says_bye(client):
     record(kind="counted", bytes=total)
 
 
+def refuses(client):
+    """Reads a little, answers, and resets: what comes after the little is never read."""
+    client.recv(10)
+    client.sendall(b"no\n")
+    while not select.select([client], [], [], 60)[0]:
+        pass
+
+
 def greet(client):
     client.sendall(b"hello\n")
     while client.recv(65536):
@@ -200,6 +237,8 @@ def udp_echo(port):
     server.bind(("", port))
     while True:
         data, client = server.recvfrom(65535)
+        for _ in range(40 if data == b"flood" else 0):
+            server.sendto(bytes(1000), client)
         server.sendto(b"echo:" + data, client)
 
 
@@ -212,6 +251,7 @@ def main():
     context.load_cert_chain(sys.argv[1], sys.argv[2])
     start(recorder)
     start(resolver, "192.0.2.53")
+    start(serve, listener(53, socket.AF_INET, "192.0.2.53"), resolver_stream)
     if "80" not in sys.argv[3:]:
         start(serve, listener(80), http)
     if "443" not in sys.argv[3:]:
@@ -221,6 +261,7 @@ def main():
     start(serve, listener(7002), greet)
     start(udp_echo, 7003)
     start(serve, listener(7004), says_bye)
+    start(serve, listener(7005), refuses)
     print("ready", flush=True)
     for line in sys.stdin:
         command = json.loads(line)
@@ -231,7 +272,8 @@ def main():
                 HITS.clear()
                 ZONE.update(command["zone"])
             if "seen" in command:
-                answer = {"seen": SEEN[:]}
+                all_seen = LOCK.wait_for(lambda: MARKS[0] >= command["mark"], 1)
+                answer = {"all": all_seen, "seen": SEEN[:]}
                 SEEN.clear()
         print(json.dumps(answer), flush=True)
 

@@ -3,11 +3,14 @@
 The servers live in a network namespace behind a veth pair, in which a recorder sees every packet; a second namespace is
 the "host" of pinfold, so that the machine's own network is never touched.
 """
+import ctypes
 import itertools
 import json
 import os
 import pathlib
+import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -59,6 +62,7 @@ class Internet:
         self.process = subprocess.Popen(["nsenter", f"--net=/run/netns/{self.net}", PYTHON, HERE / "egress_internet.py",
                                          self.certificate, key, *left], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
+        self.marker, self.marks = self.open_marker(), 0
 
     def make(self):
         for name in (self.host, self.net):
@@ -80,9 +84,39 @@ class Internet:
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
-    def seen(self):
-        time.sleep(0.05)  # what was sent has arrived; the recorder may need a moment to say so
-        return self.ask(seen=True)["seen"]
+    def open_marker(self):
+        """A socket in the host's namespace, which only the thread that makes it enters."""
+        def make():
+            with open(f"/run/netns/{self.host}", "rb") as namespace:
+                if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0) == 0:
+                    made.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+
+        made = []
+        thread = threading.Thread(target=make)
+        thread.start()
+        thread.join()
+        return made[0]
+
+    def seen(self, within=20):
+        """All that the recorder has seen by now: it is behind a datagram that is sent now, and again should it be lost. Servers
+        may need a moment longer."""
+        time.sleep(0.05)
+        self.marks += 1
+        seen, until = [], time.monotonic() + within
+        while True:
+            self.marker.sendto(str(self.marks).encode(), (PUBLIC, 9))
+            answer = self.ask(seen=True, mark=self.marks)
+            seen += answer["seen"]
+            if answer["all"]:
+                return seen
+            assert time.monotonic() < until, "the recorder sees nothing"
+
+    def bytes_seen(self, place, size):
+        """Waits until so much has reached it; what has, otherwise."""
+        total, until = 0, time.monotonic() + 30
+        while total < size and time.monotonic() < until:
+            total += self.bytes_to(self.seen(), place)
+        return total
 
     def bytes_to(self, facts, *places):
         """Payload that reached anything but the resolver; with places, only those (address, port)."""
@@ -90,6 +124,7 @@ class Internet:
                    and (not places or (f["to"], f["port"]) in places))
 
     def close(self):
+        self.marker.close()
         self.process.stdin.close()
         self.process.wait(10)
         for name in (self.host, self.net):
@@ -156,7 +191,7 @@ class Harness:
     def __init__(self, internet, folder):
         self.internet, self.folder = internet, folder
 
-    def start(self, *arguments, rules=(), options=(), requests=None, **kwargs):
+    def start(self, *arguments, rules=(), options=(), requests=None, prefix=(), **kwargs):
         build = build_directory()
         path = self.folder / "events"  # a file: nobody has to read it for the program to go on
         write = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -166,7 +201,7 @@ class Harness:
             if requests is not None:
                 os.dup2(requests, 4)
 
-        argv = ["nsenter", f"--net=/run/netns/{self.internet.host}", build / "tests/unit/egress_harness",
+        argv = [*prefix, "nsenter", f"--net=/run/netns/{self.internet.host}", build / "tests/unit/egress_harness",
                 build / "tools/pinfold-broker/pinfold-broker", *options, *rules, "--", *arguments]
         env = {"PATH": os.environ["PATH"], "PINFOLD_RESOLV_CONF": str(self.internet.resolv), "EGRESS_HARNESS_PID": "1"}
         process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, close_fds=False,
@@ -177,7 +212,7 @@ class Harness:
 
     def wait_for(self, process, start):
         """The first event that begins so."""
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             for line in process.events.read_text().splitlines():
                 if line.startswith(start):

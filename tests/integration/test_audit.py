@@ -78,7 +78,9 @@ def test_a_refusal_is_recorded_with_every_finding(log):
 def test_a_limit_that_is_hit_is_recorded(log):
     assert log.run("sleep", "60", options=["--timeout", "100ms"]).returncode == 124
     assert log.events() == ["start", "limit", "end"]
-    assert log.records()[1]["data"] == {"limit": "time", "pointer": "/resources/wall_time", "place": "command line",
+    data = log.records()[1]["data"]
+    assert data.pop("why")["reason"] == 'the limit is "100ms"'
+    assert data == {"limit": "time", "pointer": "/resources/wall_time", "place": "command line",
                                         "value": "100ms", "mend": {"resources": {"wall_time": "200ms"}}}
 
 
@@ -149,6 +151,26 @@ def test_verify_names_what_was_done_to_the_log(log):
     log.path.write_bytes(whole)
     assert log.audit("verify").returncode == 0
     assert json.loads(log.audit("verify", "--json").stdout)["records"] == 6
+
+
+def test_a_writer_that_is_killed_at_any_byte_of_a_record_hides_nothing_and_stops_nobody(as_root):
+    """The head is written after the record: a kill between leaves the log of before, and some of the record's bytes, or all."""
+    log, stride = Log(as_root), int(os.environ.get("PINFOLD_SWEEP_STRIDE", "37"))
+    policy = log.policy("lifecycle")
+    log.run("true", policy=policy)
+    before, head = log.path.read_bytes(), log.head.read_bytes()
+    log.run("true", policy=policy)
+    record = log.path.read_bytes()[len(before):].splitlines(keepends=True)[0]
+    cuts = sorted({*range(0, len(record), stride), 1, len(record) - 1, len(record)})
+    for cut in cuts:
+        log.path.write_bytes(before + record[:cut])
+        log.head.write_bytes(head)
+        assert log.run("true", policy=policy).returncode == 0, cut
+        assert log.audit("verify").returncode == 0, cut
+        assert log.path.read_bytes().startswith(before), cut
+        repaired = [r["data"]["dropped_bytes"] for r in log.records() if r["event"] == "repair"]
+        assert repaired == ([cut] if 0 < cut < len(record) else []), (cut, repaired)
+    assert len(cuts) > 10
 
 
 def test_show_filters(log):

@@ -116,6 +116,20 @@ def test_books_of_a_newer_version_are_left_alone(as_root):
     assert done.returncode == 125 and b"version 99" in done.stderr
 
 
+def test_books_and_bills_of_an_older_version_are_taken_over(as_root):
+    """The first books knew nothing of published ports, and neither did lines on the spool."""
+    folder = as_root.home / "bills"
+    as_root.run("true", options=["--label", "tenant=a"])
+    sums(as_root, "tenant")
+    with sqlite3.connect(folder / "bills.db") as base:
+        base.executescript("ALTER TABLE bills DROP COLUMN published_out; ALTER TABLE bills DROP COLUMN published_in; PRAGMA user_version = 1")
+    as_root.run("true", options=["--label", "tenant=a"])
+    line = json.loads((folder / "spool").read_text())
+    (folder / "spool").write_text(json.dumps({key: value for key, value in line.items() if not key.startswith("published")}) + "\n")
+    row = sums(as_root, "tenant")["a"]
+    assert row["runs"] == 2 and row["published_bytes_out"] == row["published_bytes_in"] == 0
+
+
 def test_a_directory_that_others_may_enter_is_refused_and_the_run_says_so(as_root):
     folder = as_root.home / "bills"
     folder.mkdir(mode=0o755)

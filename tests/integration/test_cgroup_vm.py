@@ -7,13 +7,13 @@ directory; without the machine or the compiled test, these tests are skipped by 
 import os
 import pathlib
 import shutil
-import subprocess
 
 import pytest
 
+from vm import VM, boot
+
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("PINFOLD_BUILD", REPOSITORY / "build"))
-VM = pathlib.Path(os.environ.get("PINFOLD_VM", REPOSITORY.parent / "shared" / "vm" / "run-in-cgroup2-vm"))
 PROGRAMS = ("test_cgroup_live", "test_cgroup_faults", "pinfold-scope")
 
 
@@ -33,9 +33,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for program in programs:
         shutil.copy(program, share)
     shutil.copy(pathlib.Path(__file__).with_name("cgroup_vm.sh"), share)
-    command = [VM, "--systemd", "--share", share, "--timeout", "300", "--", share / "cgroup_vm.sh", share,
-               share / "log"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    done = boot("--systemd", "--share", share, "--timeout", "300", "--", share / "cgroup_vm.sh", share, share / "log", timeout=400)
     if done.returncode == 2:
         pytest.skip(f"the virtual machine can't be started here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr

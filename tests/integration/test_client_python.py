@@ -4,13 +4,18 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 
 import pytest
+
+from conftest import has_module
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tools/clients/python"
@@ -125,6 +130,25 @@ def test_closing_a_process_ends_its_tree(sandbox):
     eventually(lambda: sandbox.show()["execs"] == [])
     last = list(sandbox.logs(exec_id=process.exec_id))[-1]
     assert last.kind == "end" and last.facts["status"] == "killed"
+
+
+def test_a_process_that_was_closed_says_so(client, where):
+    with client.create() as sandbox:
+        with sandbox.start(["sleep", "1000"]) as process:
+            pass
+        with pytest.raises(plain.PinfoldError, match="closed"):
+            process.wait()
+        with sandbox.start(["true"]) as process:
+            assert process.wait().ok
+        assert process.wait().ok
+
+    async def body(sandbox):
+        async with await sandbox.start(["sleep", "1000"]) as process:
+            pass
+        with pytest.raises(plain.PinfoldError, match="closed"):
+            await process.wait()
+
+    run_async(where, body)
 
 
 def test_a_terminal_has_a_size_that_can_change(sandbox):
@@ -275,6 +299,31 @@ def test_a_handle_serves_many_threads(sandbox):
     for thread in threads:
         thread.join()
     assert results == {number: f"{number}\n" for number in range(24)}
+
+
+def test_a_connection_that_was_given_up_is_replaced(sandbox):
+    """The supervisor closes the idlest where there is no room; here its end is shut down as it would be."""
+    assert sandbox.exec(["true"]).ok
+    idle = sandbox._idle.take()
+    assert idle is not None
+    idle.socket.shutdown(socket.SHUT_RDWR)
+    sandbox._idle.give(idle)
+    assert sandbox.exec(["true"]).ok
+
+
+def test_who_finds_no_room_is_told(client, sandbox):
+    hoard = []
+    try:
+        for _ in range(384):
+            connection = plain.client.Connection(client.program.state, sandbox.name)
+            connection.send({"verb": "wait"})
+            hoard.append(connection)
+        with pytest.raises(plain.SandboxExhausted):
+            sandbox.exec(["true"])
+    finally:
+        for connection in hoard:
+            connection.close()
+    assert sandbox.exec(["true"]).ok
 
 
 def test_asyncio_runs_many_at_once(where):
@@ -454,9 +503,50 @@ def test_asyncio_calls_tools_and_ends_what_is_cancelled(where):
     remove_all(plain.SandboxClient(**where))
 
 
-def has_module(name):
-    source = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
-    return subprocess.run(["/usr/bin/python3", "-c", source]).returncode == 0
+def test_a_published_port_is_reached_where_the_handle_says(client, as_root):
+    policy = as_root.policy(network={"publish": ["3000=127.0.0.1:0", "4000=127.0.0.1:0"]})
+    with client.create(policy=policy, publish=["3000"]) as sandbox:
+        one, = sandbox.show()["published"]
+        host, port = one["at"].rsplit(":", 1)
+        server = ("import socket; s = socket.create_server(('127.0.0.1', 3000)); print('up', flush=True)\n"
+                  "c, _ = s.accept(); c.sendall(c.recv(9).upper())")
+        with sandbox.start(["python3", "-c", server]) as process:
+            assert next(iter(process)) == ("stdout", b"up\n")
+            with socket.create_connection((host, int(port)), timeout=10) as connection:
+                connection.sendall(b"hello")
+                assert connection.recv(9) == b"HELLO"
+    with pytest.raises(plain.PolicyRefused):
+        client.create(policy=policy, publish=["5000"])
+
+
+def documented(language):
+    text = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+
+
+@pytest.mark.parametrize("language", ["python", "js"])
+def test_the_examples_of_the_documentation_run(as_root, tmp_path, language):
+    interpreter, suffix = (sys.executable, ".py") if language == "python" else (shutil.which("node"), ".mjs")
+    if interpreter is None:
+        pytest.skip("needs node")
+    place = tmp_path / "place"  # beside the state, which no workspace may hold
+    (place / "node_modules").mkdir(parents=True)
+    (place / "node_modules/pinfold").symlink_to(ROOT / "tools/clients/javascript")
+    (place / "Makefile").write_text("all:\n\t@echo made\n")
+    examples = documented(language)
+    assert len(examples) == 2
+    env = {**os.environ, "PINFOLD": str(as_root.program), "PINFOLD_STATE": str(as_root.state), "PYTHONPATH": str(PACKAGE)}
+    printed = []
+    before = "import {SandboxClient, ToolSandbox} from 'pinfold';\n"
+    for i, example in enumerate(examples):
+        file = place / f"example{i}{suffix}"
+        file.write_text(example if language == "python" or "import" in example else before + example)
+        done = subprocess.run([interpreter, str(file)], cwd=place, env=env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout)
+    remove_all(plain.SandboxClient(program=as_root.program, state=as_root.state))  # what the pool has started ahead
+    assert ("42" in printed[0] and "made" in printed[0]) if language == "python" else printed[0].strip().isdigit(), printed
+    assert printed[1].startswith("3"), printed
 
 
 def test_the_package_installs_and_needs_nothing_but_the_standard_library(tmp_path):

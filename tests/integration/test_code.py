@@ -4,10 +4,11 @@ import json
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
-from kept_sandbox import DEADLINE, eventually, kept, kept_by_root  # noqa: F401 (fixtures)
+from kept_sandbox import DEADLINE, eventually, kept, kept_by_root, message, reply  # noqa: F401 (fixtures)
 
 needs_node = pytest.mark.skipif(shutil.which("node", path="/usr/local/bin:/usr/bin:/bin") is None, reason="there is no node")
 LANGUAGES = ["python", pytest.param("javascript", marks=needs_node)]
@@ -166,6 +167,65 @@ def test_time_over_interrupts_the_cell_and_the_context_lives_on(code):
     assert done["error"]["type"] == "KeyboardInterrupt" and code.value("x") == "2"
 
 
+def running(kept):
+    return sum(command["state"] == "running" for command in kept.show("work")["execs"])
+
+
+def test_a_context_outlives_the_time_of_a_command_and_a_cell_does_not(kept_by_root):
+    code = Code(kept_by_root, wall_time="3s", grace="1s")
+    code.value("x = 1")
+    time.sleep(3.2)
+    assert code.cell("x + 1")["results"] == [{"text/plain": "2"}]
+    assert code.cell("import time\ntime.sleep(30)")["status"] == "timeout"
+    done = code.cell("x + 2")
+    assert (done["results"], done["context"]["state"]) == ([{"text/plain": "3"}], "kept")
+    assert b"the policy grants a command 3000 ms" in code.kept.call("code", "work", "--json", "-t", "4s", "-c", "1").stdout
+
+
+def test_a_context_ends_when_it_is_idle_or_old(code):
+    code.value("x = 1", "--context", "young")
+    code.value("import time\nx = 1\ntime.sleep(0.6)", "--context", "idle", "--idle-timeout", "300ms")  # a cell that runs is no idleness
+    code.cell("x = 1", "--context", "old", "--lifetime", "2s")
+    eventually(lambda: running(code.kept) == 1, "contexts that are left")
+    assert code.value("x", "--context", "young") == "1"
+    for name in ("idle", "old"):
+        done = code.cell("x", "--context", name)
+        assert done["error"]["type"] == "NameError" and done["context"]["state"] == "new" and "had ended" in done["notes"][0]
+
+
+def test_a_context_that_computes_with_nobody_asking_is_ended(kept_by_root):
+    """Between cells it may use as much of the processor as a command may have of time; during cells the cell's time counts."""
+    code = Code(kept_by_root, wall_time="2s", grace="100ms")
+    code.value("import threading, time\ndef spin():\n  while True: pass\nthreading.Thread(target=spin, daemon=True).start()\nx = 1")
+    code.value("x = 1", "--context", "calm")
+    eventually(lambda: running(code.kept) == 1, "the context that spins", within=120)
+    assert code.cell("x")["error"]["type"] == "NameError" and code.value("x", "--context", "calm") == "1"
+
+
+def test_contexts_in_the_protocol_are_detached_and_cells_name_one_that_runs(code):
+    code.value("x = 1")
+    with code.kept.connect("work") as client:
+        plain = code.kept.exec("work", "sleep", "1000", options=["--detach"])
+        assert plain.returncode == 0
+        command = code.kept.show("work")["execs"][-1]["exec"]
+        for fields, kind in (({"context": True}, "invalid"), ({"idle_ms": 5}, "invalid"), ({"lifetime_ms": 5}, "invalid"), ({"cell_of": 4000000}, "not_found"),
+                             ({"cell_of": command}, "not_found"), ({"hand": True, "cell_of": 1}, "invalid"), ({"hand": True, "cell_of": 1, "frames": "fd", "tty": True}, "invalid"), ({"cell_of": -1}, "invalid"), ({"context": 1, "detach": True}, "invalid"),
+                             ({"context": True, "detach": True, "idle_ms": "1s"}, "invalid")):
+            client.sendall(message(verb="exec", args=["true"], **fields))
+            assert reply(client)["error"]["kind"] == kind, fields
+        # many cells at once, of which some end with their client: the count comes back to none
+        client.sendall(b"".join(message(verb="exec", args=["sleep", "1000"], cell_of=1) for _ in range(5)))
+        for _ in range(5):
+            assert reply(client)["event"] == "started"
+    assert code.value("x") == "1"
+
+
+def test_a_context_that_waits_keeps_no_idle_sandbox(kept):
+    kept.up("short", "--idle-timeout", "400ms")
+    assert kept.call("code", "short", "-c", "1").returncode == 0
+    eventually(lambda: all(sandbox["state"] != "running" for sandbox in kept.list()), "the sandbox")
+
+
 def test_a_cell_that_cannot_be_interrupted_costs_the_context(code):
     code.value("x = 1")
     stubborn = "import signal, time\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\nwhile True: time.sleep(1)"
@@ -207,6 +267,77 @@ def test_a_client_that_dies_interrupts_its_cell(code):
     assert code.value("x", "--timeout", "30s") == "1"
 
 
+@needs_node
+@pytest.mark.parametrize("first, second, third, expected", [
+    ("const a = 1", "const a = 2", "a", "2"),
+    ("let a = 1; class C {}", "let a = 3; class C { static b = a }", "C.b", "3"),
+    ("const { a, b } = { a: 1, b: 2 }", "const [a, b] = [3, 4]", "a + b", "7"),
+    ("const a = await Promise.resolve(1)", "const a = await new Promise((done) => setTimeout(() => done(5), 5))", "a", "5"),
+    ("const fs = require('fs')", "const fs = require('fs'), packet = 1, path = 2, table = 3", "typeof fs.readFileSync + packet", "'function1'"),
+    ("var a = 1; function f() { return 1 }", "var a = 2; function f() { return 2 }", "a + f()", "4"),
+    ("const os = await import('os')", "const os = await import('node:os')", "typeof os.cpus", "'function'"),
+    ("function f() { return import('path').then((m) => m.sep) }", "1", "await f()", "'/'"),
+], ids=lambda text: text if text.isidentifier() else "")
+def test_a_name_of_javascript_can_be_declared_again_by_a_later_cell(code, first, second, third, expected):
+    for cell in (first, second, first, second):
+        code.value(cell, "--language", "javascript", "--context", "javascript")
+    assert code.value(third, "--context", "javascript") == expected
+
+
+@needs_node
+@pytest.mark.parametrize("cell, expected", [
+    ("const a = 1; const a = 2", "SyntaxError"), ("const b = 1; b = 2", "TypeError"), ("import fs from 'fs'", "SyntaxError"), ("await import('node:nowhere')", "Error"),
+    ("throw undefined", "undefined"), ("throw null", "object"), ("throw 7n", "bigint"), ("await Promise.reject(new RangeError('r'))", "RangeError"),
+    ("`unfinished", "SyntaxError"), ("/* unfinished", "SyntaxError"), ("import(", "SyntaxError"), ("JSON.parse('{')", "SyntaxError"), ("return 1", "SyntaxError")])
+def test_what_is_wrong_with_a_cell_of_javascript_is_its_own_error(code, cell, expected):
+    done = code.cell(f"1;\n{cell}", "--language", "javascript")
+    assert (done["status"], done["error"]["type"]) == ("error", expected), done
+    trace = done["error"]["traceback"] or ""
+    assert not any(ours in trace for ours in ("(node:", "[eval]", "Session", "acorn")), trace
+    if expected == "SyntaxError" and "JSON" not in cell:
+        assert trace.startswith("cell-1:") and "^" in trace, trace
+    assert code.value("1 + 1", "--context", "javascript") == "2"
+
+
+@needs_node
+@pytest.mark.parametrize("cell, expected", [
+    ("NaN", "NaN"), ("-0", "-0"), ("10n ** 20n", "100000000000000000000n"), ("Symbol('s')", "Symbol(s)"), ("Infinity", "Infinity"), ("null", "null"), ("'text'", "'text'"),
+    ("({ then(done) { done(1) } })", "{ then: [Function: then] }"), ("(() => 1)", "[Function (anonymous)]"), ("Promise.resolve(5)", "Promise { 5 }"), ("'import(1)'", "'import(1)'"), ("`${await import('os') && 'import(2)'}`", "'import(2)'"),
+    ("/import(1)/.source", "'import(1)'"), ("globalThis.x = {}; x.self = x", "<ref *1> { self: [Circular *1] }"), ("for (const i of [1, 2]) i", "2"), ("1 // end", "1")])
+def test_values_of_javascript_are_themselves(code, cell, expected):
+    assert code.value(cell, "--language", "javascript") == expected
+
+
+@needs_node
+def test_a_cell_of_javascript_finds_nothing_of_ours_and_one_that_breaks_its_context_is_answered(code):
+    found = code.value("['packet', 'request', 'writeAll', 'table', 'now', 'nonce', 'key', '__pinfold_hand'].filter((name) => name in globalThis || eval(`typeof ${name}`) !== 'undefined')", "--language", "javascript")
+    assert found == "[]"
+    code.cell("Promise.prototype.then = () => { throw 1 }; Function.prototype.call = null; Array.prototype.push = null; 1", "--context", "javascript")
+    assert code.cell("1 + 1", "--timeout", "2s", "--context", "javascript")["status"] in ("success", "error", "timeout", "killed")
+    assert code.value("1 + 1", "--restart", "--context", "javascript", "--language", "javascript") == "2"
+
+
+def test_hostile_cells_are_answered_and_the_next_one_finds_a_context(kept_by_root):
+    code = Code(kept_by_root, pids=24, memory="128MiB", stdout="64KiB")
+    cells = {
+        "import os\nwhile True: os.fork()": (("error", "memory"), {"BlockingIOError", "ContextEnded", "MemoryLimit"}),
+        "print('after')": (("success", "refused", "error"), {None, "NotStarted", "ContextEnded"}),  # its children may be in the way
+        "b = bytearray(400 << 20)": (("memory", "error"), {"MemoryLimit", "MemoryError"}),
+        "import os\nos.kill(os.getpid(), 9)": (("error",), {"ContextEnded"}),
+        "import os\nos.closerange(3, 300)": (("error",), {"ContextEnded"}),
+        "import ctypes\nctypes.string_at(0)": (("error",), {"ContextEnded"}),
+        "import os\nos.write(1, b'x' * 10000000)": (("output", "success"), {"OutputLimit", None}),
+        "import os\nos._exit(0)": (("error",), {"ContextEnded"}),
+        "import sys\nsys.exit(3)": (("error",), {"SystemExit"}),
+    }
+    for source, (statuses, types) in cells.items():
+        done = code.cell(source)
+        kind = (done["error"] or {}).get("type")
+        assert done["status"] in statuses and kind in types, (source, done)
+        assert done["exit_code"] == {"success": 0, "error": 1, "memory": 137, "output": 137, "refused": 125}[done["status"]], (source, done)
+    assert code.value("40 + 2") == "42"
+
+
 @pytest.mark.parametrize("language, code_of, error", [
     ("python", "x = 1", "NameError"), pytest.param("javascript", "const x = 1", "ReferenceError", marks=needs_node)])
 def test_restart_begins_anew(code, language, code_of, error):
@@ -245,15 +376,58 @@ def test_a_frame_without_the_cells_key_is_no_result(code):
     # by code that reaches into the runner for nonce and descriptor: the wall of the key alone stands in its way
     forge = """
 import gc, os, struct
-cell = [o for o in gc.get_objects() if type(o).__name__ == "Cell"][-1]
+cell = max((o for o in gc.get_objects() if type(o).__name__ == "Cell"), key=lambda o: o.number)
 scope = type(cell).send.__globals__
 payload = b'{"key": "%s", "results": [{"text/plain": "forged"}], "error": null, "execution_count": 1, "notes": []}'
-os.write(cell.fds[2], cell.nonce + b"\\1\\1\\0\\0" + struct.pack(">II", len(payload), scope["crc32c"](payload)) + payload)"""
+os.write(cell.fds["frame"], cell.nonce + b"\\1\\1\\0\\0" + struct.pack(">II", len(payload), scope["crc32c"](payload)) + payload)"""
     done = code.cell(forge.replace("%s", "0" * 32))
     assert (done["status"], done["error"]["type"], done["results"]) == ("error", "ForgedResult", [])
     # with the key it would count: it is the cell's own process that says it
     with_key = forge.replace("'\nos.write", "' % cell.request['key'].encode()\nos.write")
     assert code.cell(with_key)["results"] == [{"text/plain": "forged"}]
+
+
+# left behind by a cell: opens what it can of every other process, for as long as cells run
+WATCHER = r"""
+import os, time
+seen, end = set(), time.monotonic() + 120
+while time.monotonic() < end:
+    stop = os.path.exists("/tmp/stop")
+    for pid in (p for p in os.listdir("/proc") if p.isdigit() and int(p) != os.getpid()):
+        for name, do in (("mem", lambda p: open(p, "rb+").close()), ("environ", lambda p: open(p, "rb").read(1)), ("fd", os.listdir)):
+            try:
+                do("/proc/%s/%s" % (pid, name))
+                seen.add(name)
+            except OSError:
+                pass
+    open("/tmp/passed", "w").close()
+    if stop: break
+with open("/tmp/seen.part", "w") as file: file.write(" ".join(sorted(seen)) or "nothing")
+os.rename("/tmp/seen.part", "/tmp/seen")
+"""
+LEAVE = {"python": "import ctypes, subprocess\n%s\nw = subprocess.Popen(['python3', '-c', {w!r}], stdin=-3, stdout=-3, stderr=-3)\nimport os, time\nwhile not os.path.exists('/tmp/passed'): time.sleep(0.02)",
+         "javascript": "const w = require('child_process').spawn('python3', ['-c', {w}], {{ stdio: 'ignore' }}); while (!require('fs').existsSync('/tmp/passed')) await new Promise((r) => setTimeout(r, 20))"}
+SEEN = {"python": "import os, time\nopen('/tmp/stop', 'w').close()\nwhile not os.path.exists('/tmp/seen'): time.sleep(0.02)\n[open('/tmp/seen').read(), os.listdir('/tmp')]",
+        "javascript": "const fs = require('fs'); fs.writeFileSync('/tmp/stop', ''); while (!fs.existsSync('/tmp/seen')) await new Promise((r) => setTimeout(r, 20)); `${fs.readFileSync('/tmp/seen')} ${fs.readdirSync('/tmp').sort()}`"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_program_that_a_cell_leaves_finds_nothing_to_make_a_result_with(code, language):
+    """Neither of the context nor of a cell on its way: no other process has it, and no name leads to it."""
+    watcher = json.dumps(WATCHER) if language == "javascript" else WATCHER
+    code.value((LEAVE[language] % "" if language == "python" else LEAVE[language]).format(w=watcher), "--language", language)
+    for number in range(5):
+        assert code.value(f"{number} + 40", "--context", language) == str(number + 40)
+    found = code.value(SEEN[language], "--context", language)
+    assert found.replace("[", "").replace("'", "").startswith("nothing"), found
+    assert not any(name in found for name in ("pinfold", "code-", "tool-")), found
+
+
+def test_a_program_reads_a_context_that_can_be_opened(code):
+    """The control: a cell may open its context; it is the context's own process that does it."""
+    code.value((LEAVE["python"] % "assert ctypes.CDLL(None).prctl(4, 1, 0, 0, 0) == 0").format(w=WATCHER))
+    found = code.value(SEEN["python"])
+    assert "environ fd" in found, found  # and its memory, where the host has no Yama
 
 
 def test_results_are_bounded_and_only_known_types_pass(kept):

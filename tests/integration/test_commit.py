@@ -87,6 +87,7 @@ def test_the_sandbox_stands_still_while_it_is_read(box):
     box.inside("busy", "mkdir /m; for i in a b c d e f g h; do dd if=/dev/zero of=/m/$i bs=1048576 count=4 2>/dev/null; done")
     box.kept("exec", "busy", "--detach", "--", "/bin/sh", "-c",
              "i=0; while true; do i=$((i+1)); echo $i >/z.new; mv /z.new /z; echo $i >/a.new; mv /a.new /a; done")
+    box.inside("busy", "until test -e /a; do sleep 0.01; done")  # an exec is running before its first pass is done
     for turn in range(5):
         box.kept("commit", "busy", f"turn:{turn}")
         a, z = map(int, box.output(f"turn:{turn}", "/bin/sh", "-c", "cat /a /z").split())

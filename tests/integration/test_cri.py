@@ -4,9 +4,12 @@ The pods are on the host's network, so that no CNI plugin is needed. Messages ar
 of runtime/v1 in k8s.io/cri-api.
 """
 import os
+import pathlib
+import re
 import shutil
 import subprocess
 import time
+import tomllib
 
 import pytest
 
@@ -63,6 +66,20 @@ def decode(data):
             at += size
         fields.setdefault(key >> 3, []).append(value)
     return fields
+
+
+def documented(language):
+    """What docs/engines.md has of containerd's configuration: a new user would paste it."""
+    text = (pathlib.Path(__file__).resolve().parents[2] / "docs/engines.md").read_text()
+    return re.search(rf"## containerd and Kubernetes\n.*?```{language}\n(.*?)```", text, re.S)[1]
+
+
+def test_the_manifest_names_the_handler_of_the_configuration():
+    yaml = pytest.importorskip("yaml", reason="needs python3-yaml")
+    manifest = yaml.safe_load(documented("yaml"))
+    assert manifest == {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "pinfold"}, "handler": "pinfold"}
+    runtimes = tomllib.loads(documented("toml"))["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]
+    assert manifest["handler"] in runtimes
 
 
 class Cri:
@@ -123,14 +140,7 @@ state = "{home}/state"
   sandbox_image = "localhost/pause:latest"
   restrict_oom_score_adj = true
   disable_apparmor = true
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-    runtime_type = "io.containerd.runc.v2"
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.pinfold]
-    runtime_type = "io.containerd.runc.v2"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.pinfold.options]
-      BinaryName = "{programs / 'pinfold-oci'}"
-      SystemdCgroup = false
-""")
+""" + documented("toml").replace("/usr/bin/pinfold-oci", str(programs / "pinfold-oci")))
     with open(home / "log", "wb") as log:
         daemon = subprocess.Popen(["containerd", "-c", str(home / "config.toml")], stdout=log, stderr=log)
     try:

@@ -441,12 +441,32 @@ def test_the_clients_configured_index_where_there_is_one(deps):
     assert deps.value("def f():\n  import six\n  return six.PY3", ["six"]) is True
 
 
+@needs_npm
+def test_the_clients_configured_registry_where_there_is_one(deps):
+    """What the host's own npm is configured with."""
+    try:
+        asked = subprocess.run(["npm", "view", "is-number@7.0.0", "dist.tarball"], capture_output=True, timeout=60, cwd="/tmp", text=True)
+        host = asked.stdout.strip().split("/")[2].rpartition("@")[2]
+    except (subprocess.TimeoutExpired, IndexError):
+        pytest.skip("this host's npm reaches no registry")
+    if any(name.lower() in ("https_proxy", "npm_config_proxy", "npm_config_https_proxy") for name in os.environ):
+        pytest.skip("this host's npm goes through a proxy")
+    host += "" if ":" in host else ":443" if asked.stdout.startswith("https") else ":80"
+    deps("config", "update", "default", "-", content={"npm_registry": None, "index_hosts": [host]})
+    environment = deps.env
+    kept = {key: value for key, value in os.environ.items() if key.lower().startswith("npm_config_")}
+    deps.env = lambda **extra: environment(**{**extra, **kept, "HOME": os.environ.get("HOME", "/root")})
+    source = "import isNumber from 'is-number';\nexport function f({ text }) { return [isNumber(text), isNumber('x')]; }"
+    result = deps.call(source, ["is-number@7.0.0"], language="javascript", args={"text": "12"})
+    assert result.get("func_return") == [True, False], result
+
+
 def python_image(programs, pinfold, folder):
     """An image with this host's /usr/bin/python3 and what it needs, imported as "small"."""
     import io
     import tarfile
     from test_run_image import Box
-    import hostile_images as hostile
+    import image_bytes as hostile
     real = pathlib.Path("/usr/bin/python3").resolve()
     library = pathlib.Path("/usr/lib") / real.name
     made, seen = io.BytesIO(), set()

@@ -42,6 +42,19 @@ def test_without_a_list_there_is_no_way_out_and_no_broker(inside):
     assert inside.internet.seen() == []
 
 
+@pytest.mark.skipif(not shutil.which("strace"), reason="not installed: strace")
+def test_an_empty_list_costs_no_system_call_of_egress(inside, tmp_path):
+    """By what a traced run calls: no broker is started and no netlink socket made; with a list both are."""
+    calls = {}
+    for name, rules in (("without", []), ("with", [https("api.example.com", [80])])):
+        path, policy = tmp_path / name, inside.policy(extends=["tool"], network={"egress": rules})
+        subprocess.run(["strace", "-f", "-qq", "-e", "trace=execve,socket", "-o", path, *inside.argv("true", policy=policy)],
+                       env=inside.environment(), check=True)
+        text = path.read_text()
+        calls[name] = [word in text for word in ("pinfold-broker", "AF_NETLINK", "AF_INET")]
+    assert calls == {"without": [False] * 3, "with": [True] * 3}
+
+
 def test_a_wildcard_covers_what_is_below_and_a_refusal_beats_it(inside):
     policy = inside.reach(https("*.example.com", [7002]), https("*.files.example.org", [7002]),
                           deny=[{"host": "www.example.com"}])
@@ -131,13 +144,14 @@ for server in ("127.0.0.53", "8.8.8.8", "192.0.2.53", "2001:4860:4860::8888", ":
 """
 
 
-def test_every_resolver_answers_from_the_rules_and_asks_nobody(harness):
+def test_every_resolver_answers_from_the_rules_and_asks_nobody_for_an_address(harness):
     _, out, events = harness.run(PYTHON, "-c", DIG, rules=["api.example.com:443"])
     lines = out.splitlines()
     assert len(lines) == 10, out
     for line in lines:
         assert line.endswith("(0, 1) (0, 1) (0, 0) (3, 0)"), line
-    assert [f for f in harness.internet.seen() if f["kind"] in ("question", "packet")] == []
+    asked = {(f["name"], f["type"]) for f in harness.internet.seen() if f["kind"] == "question"}
+    assert asked == {("api.example.com", 65)}  # which only the name's own servers know
     assert any(e.startswith("refuse not-listed nope.example.com") for e in events)
 
 
@@ -249,10 +263,38 @@ def test_large_answers_arrive_whole(inside):
     assert done["stdout"].strip() == "30000000" and done["usage"]["egress"]["bytes_in"] >= 30000000
 
 
-def test_what_the_network_says_is_what_the_program_sees(harness):
-    _, out, events = harness.run(PYTHON, "-c", CONNECT, "api.example.com:9999", rules=["api.example.com:9999"])
-    assert "ConnectionResetError" in out
-    assert any(e.startswith("fail") and "errno=111" in e for e in events)
+ERRNO = """
+import errno, socket, sys
+for place in sys.argv[1:]:
+    host, port = place.rsplit(":", 1)
+    for family in (socket.AF_INET, socket.AF_INET6):
+        s = socket.socket(family)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 1)  # given up after three seconds
+        try: s.connect(socket.getaddrinfo(host, int(port), family)[0][4]); print(place, "connected")
+        except OSError as error: print(place, errno.errorcode[error.errno])
+"""
+
+
+def test_connect_fails_as_the_network_says(inside):
+    """The way to each host is broken on the side of pinfold's own host."""
+    inside.internet.ask(zone={**ZONE, "nowhere.example.com": [], "nobody.example.com": ["192.0.2.77"], "silent.example.com": ["192.0.2.79"]})
+    table, route = (["nsenter", f"--net=/run/netns/{inside.internet.host}", *words] for words in (["nft"], ["ip", "route"]))
+    subprocess.run([*table, "add table ip broken; add chain ip broken out { type filter hook postrouting priority 0; }; "
+                    "add rule ip broken out ip daddr 192.0.2.79 drop"], check=True)
+    subprocess.run([*route, "add", "unreachable", "192.0.2.77/32"], check=True)
+    try:
+        places = ["api.example.com:9999", "nobody.example.com:80", "nowhere.example.com:80", "api.example.com:7002", "www.example.com:80",
+                  "silent.example.com:80"]
+        policy = inside.reach(https("api.example.com", [9999, 7002]), https("nobody.example.com", [80]), https("nowhere.example.com", [80]),
+                              https("silent.example.com", [80]), https("www.example.com", [443]))
+        out, events, _ = inside.events(PYTHON, "-c", ERRNO, *places, policy=policy)
+    finally:
+        subprocess.run([*route, "del", "unreachable", "192.0.2.77/32"], check=True)
+        subprocess.run([*table, "delete table ip broken"], check=True)
+    expected = ["ECONNREFUSED", "EHOSTUNREACH", "EHOSTUNREACH", "connected", "ECONNREFUSED", "ETIMEDOUT"]
+    assert out.splitlines() == [f"{place} {word}" for place, word in zip(places, expected) for _ in range(2)]
+    assert {e["host"] for e in events if e["event"] == "fail"} >= {"api.example.com", "nobody.example.com", "nowhere.example.com"}
+    assert {e["reason"] for e in events if e["event"] == "refuse"} == {"port"}
 
 
 def test_a_peer_that_never_reads_holds_up_nobody_else(harness):
@@ -278,7 +320,7 @@ held = []
 for _ in range(1000):
     s = socket.create_connection(("api.example.com", 7002), timeout=5); assert s.recv(10) == b"hello\\n"; held.append(s)
 try: print(socket.create_connection(("api.example.com", 7002), timeout=5).recv(10))
-except ConnectionResetError: print("refused")
+except ConnectionRefusedError: print("refused")
 """
     _, out, events = harness.run(PYTHON, "-c", code, rules=["api.example.com:7002"], options=["-l", "at-once=1000"])
     assert out == "refused\n"
@@ -298,7 +340,7 @@ def test_a_rate_is_kept(harness):
     started = time.monotonic()
     _, out, _ = harness.run("sh", "-c", "curl -sS http://api.example.com/bytes/3000000 | wc -c", rules=["api.example.com:80"],
                             options=["-l", "rate=1000000"])
-    assert out.strip() == "3000000" and 1.5 < time.monotonic() - started < 6
+    assert out.strip() == "3000000" and time.monotonic() - started > 1.5
 
 
 def test_new_rules_cut_what_they_forbid(harness):
@@ -363,24 +405,45 @@ def test_the_broker_stands_behind_walls_of_its_own(harness):
     own = lambda ns: os.readlink(f"/proc/{pid}/ns/{ns}") != os.readlink(f"/proc/self/ns/{ns}")
     assert own("user") and own("mnt") and own("ipc")
     limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
-    assert "Max core file size        0                    0" in limits
+    assert "Max core file size        1                    1" in limits
     kinds = {os.readlink(f"/proc/{pid}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{pid}/fd")}
     assert kinds <= {"socket", "anon_inode", "/memfd", "/dev/null"}, kinds
     process.terminate()
     process.communicate()
 
 
-def test_a_dead_broker_closes_the_network_and_the_result_says_so(inside):
+@pytest.fixture(params=["uring", "epoll"])
+def inside_each_loop(request, inside):
+    """As root and as an ordinary user, and with each loop of the supervisor; the broker has its own, on epoll."""
+    inside.io = request.param
+    return inside
+
+
+def test_each_loop_hands_on_all_that_the_broker_tells(inside_each_loop):
+    inside = inside_each_loop
+    places = ["api.example.com:7002"] * 3 + ["api.example.com:81", "evil.test:7002"] * 2
+    out, events, last = inside.events(PYTHON, "-c", CONNECT, *places, policy=inside.reach(https("api.example.com", [7002])))
+    assert out.count("answered") == 3 and out.count("rror") == 4, out
+    kinds = [event["event"] for event in events]
+    assert kinds[0] == "ready" and kinds.count("connect") == kinds.count("close") and "refuse" in kinds
+    usage = last["usage"]["egress"]
+    assert usage["allowed"] == 3 and usage["denied"] >= 4 and usage["bytes_in"] == 18 and usage["bytes_out"] > 0
+    assert "egress" not in last["missing"]
+
+
+def test_a_dead_broker_closes_the_network_and_the_result_says_so(inside_each_loop):
+    inside = inside_each_loop
     code = """
 import socket, sys, time
 s = socket.create_connection(("api.example.com", 7001)); print(s.recv(5), flush=True)
+place = s.getpeername()[0], 7002  # its name can't be asked for any more
 for _ in range(200):
     try:
         if not s.send(b"x"): break
     except OSError: print("closed"); break
     time.sleep(0.05)
-try: socket.create_connection(("api.example.com", 7002), timeout=3); print("open")
-except OSError: print("refused")
+try: socket.create_connection(place, timeout=3); print("open")
+except ConnectionRefusedError: print("refused")
 """
     policy = inside.reach(https("api.example.com", [7001, 7002]))
     process = inside.spawn(inside.argv(PYTHON, "-uc", code, policy=policy, options=["--stream"]), stdout=subprocess.PIPE,

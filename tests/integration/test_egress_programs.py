@@ -3,7 +3,6 @@
 The servers run in the namespace of the test's internet; what isn't installed is skipped by name.
 """
 import glob
-import json
 import os
 import pathlib
 import pwd
@@ -15,7 +14,7 @@ import urllib.parse
 
 import pytest
 
-from conftest import Pinfold, USER, make_home, opened
+from conftest import USER, has_module, make_home, needs, opened
 from egress_world import NEEDS_ROOT, PYTHON, Inside, Internet, ZONE, https
 
 pytestmark = NEEDS_ROOT
@@ -23,15 +22,6 @@ pytestmark = NEEDS_ROOT
 NODE = shutil.which("node")
 POSTGRES = next(iter(sorted(glob.glob("/usr/lib/postgresql/*/bin"))), None)
 HOST, LITERAL = "git.example.com", "192.0.2.10"
-
-
-def needs(*programs):
-    missing = [p for p in programs if not p or not (os.path.exists(p) or shutil.which(p))]
-    return pytest.mark.skipif(bool(missing), reason=f"not installed: {missing}")
-
-
-def has_module(name):
-    return subprocess.run([PYTHON, "-c", f"import {name}"], capture_output=True).returncode == 0
 
 
 @pytest.fixture(scope="module")

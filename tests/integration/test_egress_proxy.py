@@ -114,3 +114,62 @@ def test_a_login_that_is_nowhere_refuses_the_run(inside, proxy):
         "url": f"http://{PROXY}:{HTTP}", "secret": "NOWHERE"}})
     done = inside.call(inside.argv("true", policy=path, options=["--json"]), env=inside.environment(PINFOLD_SECRETS=str(inside.home / "none")))
     assert done.returncode == 125 and "NOWHERE" in done.stdout.decode()
+
+
+HOSTILE = """
+import socket, sys, threading, time
+OK = b"HTTP/1.1 200 OK\\r\\n\\r\\n"
+HTTP = {"good": OK + b"hello", "garbage": bytes(range(256)) * 4, "endless": b"HTTP/1.1 200 OK\\r\\n" + b"X: y\\r\\n" * 100000, "forbidden":
+        b"HTTP/1.1 403 No\\r\\n\\r\\nhello", "half": b"HTTP/1.1 2", "other": b"ICY 200 OK\\r\\n\\r\\nhello", "redirect":
+        b"HTTP/1.1 302 x\\r\\nLocation: http://evil.test/\\r\\n\\r\\nhello", "nul": b"HTTP/1.1 \\x00200 OK\\r\\n\\r\\nhello", "nothing": b""}
+SOCKS = {"good": b"\\5\\0\\0\\1\\0\\0\\0\\0\\0\\0hello", "garbage": b"\\4\\0\\0\\1\\0\\0\\0\\0\\0\\0hello", "endless": b"\\5\\0\\0\\x09" + bytes(70000),
+         "forbidden": b"\\5\\2\\0\\1\\0\\0\\0\\0\\0\\0hello", "half": b"\\5\\0\\0", "other": b"HTTP/1.1 200 OK\\r\\n\\r\\nhello", "redirect":
+         b"\\5\\0\\1\\3\\xffshort", "nul": b"\\0" * 30, "nothing": b""}
+def one(client, answers, is_socks):
+    if is_socks:
+        client.recv(16); client.sendall(b"\\5\\0")
+    asked = client.recv(2000)
+    for word, answer in answers.items():
+        if word.encode() in asked:
+            try:
+                client.sendall(answer)
+                if word in ("good", "silent"): client.recv(1)
+            except OSError: pass
+            client.close()
+            return
+    if b"drip" in asked:
+        for i in answers["good"]:
+            client.sendall(bytes([i])); time.sleep(0.005)
+    time.sleep(20)
+def serve(port, answers):
+    server = socket.create_server(("", port))
+    sys.stdout.write("listening\\n"); sys.stdout.flush()
+    while True: threading.Thread(target=one, args=(server.accept()[0], answers, answers is SOCKS), daemon=True).start()
+threading.Thread(target=serve, args=(3129, HTTP), daemon=True).start()
+serve(1081, SOCKS)
+"""
+ASK = """
+import errno, socket, sys
+for word in sys.argv[1:]:
+    s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 1)
+    try:
+        s.connect((socket.gethostbyname(word + ".example.net"), 7002)); s.settimeout(5); print(word, s.makefile("rb").read(5).decode() or "ended")
+    except OSError as error: print(word, errno.errorcode.get(error.errno, "?"))
+"""
+
+
+@pytest.mark.parametrize("url", [f"http://{PROXY}:3129", f"socks5://{PROXY}:1081"])
+def test_what_a_hostile_proxy_says_is_no_connection(inside, url):
+    server = subprocess.Popen(["nsenter", f"--net=/run/netns/{inside.internet.net}", PYTHON, "-c", HOSTILE], stdout=subprocess.PIPE, text=True)
+    try:
+        assert [server.stdout.readline(), server.stdout.readline()] == ["listening\n"] * 2
+        bad = ["garbage", "endless", "forbidden", "half", "other", "redirect", "nul", "nothing"]
+        path = inside.policy(extends=["tool"], network={"egress": [https("*.example.net", [7002])], "upstream_proxy": {"url": url}})
+        done = run(inside, path, PYTHON, "-c", ASK, "good", *bad, "silent", "drip")
+    finally:
+        server.kill()
+        server.wait()
+    lines = dict(line.split() for line in done["stdout"].splitlines())
+    assert lines.pop("good") == lines.pop("drip") == "hello" and lines.pop("silent") == "ETIMEDOUT", done
+    assert set(lines) == set(bad) and "hello" not in lines.values() and "ended" not in lines.values(), lines
+    assert done["usage"]["egress"]["allowed"] == 2

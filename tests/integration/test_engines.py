@@ -21,6 +21,11 @@ if BUSYBOX is None:
     pytest.skip("needs busybox", allow_module_level=True)
 
 
+def runtime_of(programs):
+    """PINFOLD_ENGINE_RUNTIME puts another runtime in pinfold-oci's place, to compare with."""
+    return os.environ.get("PINFOLD_ENGINE_RUNTIME", str(programs / "pinfold-oci"))
+
+
 def needs(*names):
     missing = [name for name in names if shutil.which(name) is None]
     if missing:
@@ -38,7 +43,7 @@ def image(tmp_path_factory):
     for name in ("bin", "etc", "tmp", "root", "proc", "sys", "dev"):
         (folder / "rootfs" / name).mkdir(parents=True)
     shutil.copy(BUSYBOX, folder / "rootfs/bin/busybox")
-    for name in ("sh", "cat", "echo", "sleep", "id", "ls", "grep", "env", "pwd", "tty", "touch", "hostname", "true", "ps", "ip", "nslookup", "sed", "tail", "nc", "printf"):
+    for name in ("sh", "cat", "echo", "sleep", "id", "ls", "grep", "env", "pwd", "tty", "touch", "hostname", "true", "ps", "ip", "nslookup", "sed", "tail", "nc", "printf", "chown", "head"):
         os.symlink("busybox", folder / "rootfs/bin" / name)
     (folder / "rootfs/etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n")
     with tarfile.open(folder / "bb.tar", "w") as tar:
@@ -64,12 +69,12 @@ def podman(programs, image, tmp_path_factory):
     (home / "containers.conf").write_text(
         '[containers]\nnetns="host"\ncgroupns="host"\ndefault_ulimits=["nofile=4096:4096","nproc=4096:4096"]\n'
         f'[engine]\ncgroup_manager="cgroupfs"\nevents_logger="file"\ntmp_dir="{home}/tmp"\n'
-        'runtime_supports_json=["pinfold-oci"]\n[network]\nnetwork_backend="cni"\n')
+        'runtime_supports_json=["pinfold-oci"]\nruntime_supports_nocgroup=["pinfold-oci"]\n[network]\nnetwork_backend="cni"\n')
     env = {**os.environ, "CONTAINERS_STORAGE_CONF": str(home / "storage.conf"),
            "CONTAINERS_CONF": str(home / "containers.conf")}
 
-    def run(*words, **more):
-        return call(["podman", "--runtime", programs / "pinfold-oci", *words], env=env, **more)
+    def run(*words, before=(), **more):
+        return call([*before, "podman", "--runtime", runtime_of(programs), *words], env=env, cwd=home, **more) # conmon leaves "oom" there
     done = run("import", image, "localhost/bb")
     if done.returncode != 0:
         pytest.skip(f"podman can't import an image here: {done.stderr.strip()[-200:]}")
@@ -159,11 +164,12 @@ def rootless(programs, image, tmp_path_factory):
     (home / "run").mkdir(mode=0o700)
     shutil.chown(home / "run", user)
 
-    def run(*words):
-        argv = ["podman", "--runtime", programs / "pinfold-oci", "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs",
+    def run(*words, runtime=programs / "pinfold-oci", before=()):
+        argv = ["podman", "--runtime", runtime, "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs",
                 "--events-backend", "file", "--root", home / "home/s", "--runroot", home / "run/r", "--tmpdir", home / "run/t"]
-        return call(["runuser", "-u", user, "--", "env", f"HOME={home}/home", f"XDG_RUNTIME_DIR={home}/run", *argv, *words],
+        return call([*before, "runuser", "-u", user, "--", "env", f"HOME={home}/home", f"XDG_RUNTIME_DIR={home}/run", *argv, *words],
                     cwd=home)
+    run.home, run.user = home, user
     try:
         done = run("import", image, "localhost/bb")
         if done.returncode != 0:
@@ -172,7 +178,9 @@ def rootless(programs, image, tmp_path_factory):
         run("rm", "--all", "--force", "--time", "0")
     finally:
         call(["pkill", "-KILL", "-U", user])  # the pause process of its user namespace
-        call(["userdel", user])
+        deadline = time.monotonic() + 10
+        while call(["userdel", user]).returncode == 8 and time.monotonic() < deadline: # its processes are still ending
+            time.sleep(0.1)
 
 
 AS_USER = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=100:100"]
@@ -191,6 +199,37 @@ def test_podman_s_life_of_a_user_s_container(rootless):
     assert rootless("exec", "life", "echo", "in").stdout == "in\n"
     assert rootless("stop", "-t", "1", "life").returncode == 0
     assert rootless("rm", "-f", "life").returncode == 0
+
+
+def test_a_user_s_podman_is_under_the_policy_with_its_egress_and_log(programs, rootless, internet):  # noqa: F811
+    home = rootless.home
+    policy = home / "policy.json"
+    policy.write_text(json.dumps({
+        "pinfold": 1, "extends": ["oci"], "network": {"egress": [{"host": "api.example.com", "ports": [80]}]},
+        "audit": {"record": ["lifecycle", "egress"]},
+        "engine": {"roots": {"add": [f"{home}/home/s/vfs/dir/*"]},
+                   "write": {"add": [f"{home}/home/s/*-containers", f"{home}/run/r/*-containers", f"{home}/home/s/volumes"]}}}))
+    policy.chmod(0o644)
+    (home / "etc/pinfold").mkdir(parents=True)
+    (home / "work").mkdir()
+    shutil.copy(policy, home / "etc/pinfold/oci.json") # root's, which the user's namespace shows as nobody's
+    (home / "bin").mkdir()
+    script = home / "bin/pinfold-oci"
+    script.write_text(f"#!/bin/sh\nexport PINFOLD_LIBEXEC={programs} PINFOLD_RESOLV_CONF={internet.resolv}\n"
+                      f"exec {programs}/pinfold-oci \"$@\"\n")
+    script.chmod(0o755)
+    for folder in (home / "bin", home / "home", home / "etc", home / "etc/pinfold"):
+        folder.chmod(0o755)
+    operated = ["nsenter", f"--net=/run/netns/{internet.host}", "unshare", "-m", "sh", "-c",
+                f'find {home}/run -name pause.pid -delete; ' # its namespaces don't have what is mounted now
+                f'mount -t overlay -o lowerdir=/etc,upperdir={home}/etc,workdir={home}/work overlay /etc && exec "$@"', "sh"]
+    done = rootless("run", "--rm", *AS_USER, "--annotation", "io.pinfold.egress=api.example.com:80", "localhost/bb", "sh", "-c", ASK,
+                    runtime=script, before=operated)
+    assert done.stdout.split("\n")[:3] == ["api.example.com yes", "www.example.com no", "192.0.2.10 no"], done.stderr
+    refused = rootless("run", "--rm", *AS_USER, "-v", "/etc:/x:ro", "localhost/bb", "true", runtime=script, before=operated)
+    assert refused.returncode == 126 and "/engine/read" in refused.stderr, refused.stderr
+    events = [json.loads(line)["event"] for line in (home / "home/.local/state/pinfold/audit.jsonl").read_text().splitlines()]
+    assert {"create", "start", "egress", "refusal"} <= set(events), events
 
 
 # under the operator's policy
@@ -242,11 +281,13 @@ def test_what_breaks_the_wall_is_refused_beneath_podman(governed, options, words
     assert done.returncode == 126 and words in done.stderr, done.stderr
 
 
+ASK = ("p() { a=$(nslookup $1 | sed -n 's/^Address: *\\([0-9.]*\\)$/\\1/p' | tail -n 1);"
+       "printf \"GET / HTTP/1.0\\r\\nHost: $1\\r\\n\\r\\n\" | nc -w 5 ${a:-$1} 80 2>&1 | grep -q ^HTTP && echo $1 yes || echo $1 no; };"
+       "p api.example.com; p www.example.com; p 192.0.2.10")
+
+
 def test_podman_s_container_reaches_the_listed_host_alone(governed, internet):  # noqa: F811
-    ask = ("p() { a=$(nslookup $1 | sed -n 's/^Address: *\\([0-9.]*\\)$/\\1/p' | tail -n 1);"
-           "printf \"GET / HTTP/1.0\\r\\nHost: $1\\r\\n\\r\\n\" | nc -w 5 ${a:-$1} 80 2>&1 | grep -q ^HTTP && echo $1 yes || echo $1 no; };"
-           "p api.example.com; p www.example.com; p 192.0.2.10")
-    done = governed("run", "--rm", *NONE, "--annotation", "io.pinfold.egress=api.example.com:80", "localhost/bb", "sh", "-c", ask,
+    done = governed("run", "--rm", *NONE, "--annotation", "io.pinfold.egress=api.example.com:80", "localhost/bb", "sh", "-c", ASK,
                     before=["nsenter", f"--net=/run/netns/{internet.host}"], PINFOLD_RESOLV_CONF=str(internet.resolv))
     assert done.stdout.split("\n")[:3] == ["api.example.com yes", "www.example.com no", "192.0.2.10 no"], done.stderr
 
@@ -266,7 +307,7 @@ def ctr(programs, podman, tmp_path_factory):
 
     def run(*words):
         return call(["ctr", "-a", home / "sock", *words])
-    run.options = ["--runc-binary", str(programs / "pinfold-oci")]
+    run.options = ["--runc-binary", runtime_of(programs)]
     podman("save", "--format", "docker-archive", "-o", home / "bb.docker", "localhost/bb")
     assert run("images", "import", home / "bb.docker").returncode == 0
     run.image = run("images", "ls", "-q").stdout.split()[0]
@@ -302,11 +343,11 @@ def docker(programs, image, tmp_path_factory):
             ["dockerd", "--config-file", home / "config.json", "--data-root", home / "data", "--exec-root", home / "exec",
              "--pidfile", home / "pid", "--host", f"unix://{home}/sock", "--bridge", "none", "--iptables=false",
              "--ip6tables=false", "--exec-opt", "native.cgroupdriver=cgroupfs", "--storage-driver", "overlay2",
-             "--add-runtime", f"pinfold={programs / 'pinfold-oci'}"], stdout=log, stderr=log)
+             "--add-runtime", f"pinfold={runtime_of(programs)}"], stdout=log, stderr=log)
     wait_for(home / "sock", daemon)
 
-    def run(*words):
-        return call(["docker", "-H", f"unix://{home}/sock", *words])
+    def run(*words, **more):
+        return call(["docker", "-H", f"unix://{home}/sock", *words], **more)
     assert run("import", image, "bb").returncode == 0
     yield run
     daemon.terminate()

@@ -63,9 +63,11 @@ def await_no_child(within=WITHIN_S):
         time.sleep(0.002)
 
 
-def mounts():
+def mounts(pinfold):
+    """Those of the host, but for the ones that other tests and engines make at the same time."""
+    own, others = str(pinfold.home), ("/pytest-of-", "/containers/", "/containerd/", "/docker/", "/tmp/pin-")
     with open("/proc/self/mountinfo") as table:
-        return table.read()
+        return [line for line in table if own in line or not any(name in line for name in others)]
 
 
 def places(trace, of=None):
@@ -99,7 +101,7 @@ def nothing_is_left(pinfold, before):
     assert not alive, f"still there after {WITHIN_S} s: {alive}"
     pinfold.run("true")
     assert pinfold.leftovers() == []
-    assert mounts() == before
+    assert [mount for mount in mounts(pinfold) if mount not in before] == []  # a folder that others remove takes its mounts along
 
 
 def scenarios(pinfold, tmp_path):
@@ -111,7 +113,7 @@ def scenarios(pinfold, tmp_path):
 
 @needs_strace
 def test_a_kill_of_the_supervisor_at_any_call_leaves_nothing(as_root, orphanage, tmp_path):
-    before, kills = mounts(), 0
+    before, kills = mounts(as_root), 0
     as_root.run("true")  # the cache is warm
     for argv in scenarios(as_root, tmp_path):
         _, trace = run_traced(as_root, tmp_path, argv)
@@ -120,8 +122,8 @@ def test_a_kill_of_the_supervisor_at_any_call_leaves_nothing(as_root, orphanage,
         for call, number in listed[::max(1, STRIDE - 1)]:
             if call == "exit_group":
                 continue
-            as_root.call(["strace", "-o", "/dev/null", "-e", "trace=none", "-e", f"inject={call}:signal=KILL:when={number}", *argv])
-            kills += 1
+            done = as_root.call(["strace", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={number}", *argv])
+            kills += done.returncode == -signal.SIGKILL  # strace ends as what it traces: the others ran to their end
             try:
                 nothing_is_left(as_root, before)
             except AssertionError as error:
@@ -139,7 +141,7 @@ def children_of(pid):
 
 def test_a_kill_of_what_is_to_be_init_at_any_moment_leaves_nothing(as_root, orphanage):
     """A signal that strace injects doesn't reach a PID 1: the moment of each kill is drawn instead."""
-    before, draw = mounts(), random.Random(2)
+    before, draw = mounts(as_root), random.Random(2)
     told = collections.Counter()
     for _ in range(100):
         process = as_root.spawn(as_root.argv("sleep", "100"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -162,7 +164,7 @@ def started(pinfold, script="echo on; exec sleep 100", **kwargs):
 
 
 def test_a_kill_of_a_running_supervisor_takes_the_tree_with_it(pinfold, orphanage):
-    before = mounts()
+    before = mounts(pinfold)
     script = "trap '' TERM HUP INT; (setsid sleep 100 &); (setsid sh -c 'trap \"\" TERM; sleep 100' &); echo on; sleep 100"
     for _ in range(10):
         process = started(pinfold, script)
@@ -178,7 +180,7 @@ def test_a_kill_of_init_is_told_and_leaves_nothing(pinfold, orphanage):
     os.kill(init, signal.SIGKILL)
     _, err = process.communicate(timeout=5)
     assert process.returncode == 137 and b"killed from outside" in err, (process.returncode, err)
-    nothing_is_left(pinfold, mounts())
+    nothing_is_left(pinfold, mounts(pinfold))
 
 
 def test_a_kill_of_the_command_is_its_exit_code(pinfold, orphanage):
@@ -188,11 +190,11 @@ def test_a_kill_of_the_command_is_its_exit_code(pinfold, orphanage):
     os.kill(command, signal.SIGKILL)
     process.communicate(timeout=5)
     assert process.returncode == 137
-    nothing_is_left(pinfold, mounts())
+    nothing_is_left(pinfold, mounts(pinfold))
 
 
 def test_kills_at_random_moments_of_ten_runs_at_once_leave_nothing(pinfold, orphanage):
-    before, draw = mounts(), random.Random(1)
+    before, draw = mounts(pinfold), random.Random(1)
     for _ in range(6):
         runs = [pinfold.spawn(pinfold.argv("sleep", "100"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(10)]
         for process in runs:
@@ -228,21 +230,27 @@ def probe(pinfold, prefix, argv):
         if line == b"ready\n":
             for group in pinfold.groups():
                 for name in LIMITS:
-                    if group.name.isdigit() and (group / name).exists():
-                        limits[str(group.parent.parent) + name] = (group / name).read_text()
+                    if group.name.isdigit() and (group / name).exists() and (group / "cgroup.procs").read_text():  # not what a killed one left
+                        limits[name] = (group / name).read_text()
             break
     try:
         out, err = process.communicate(b"\n", timeout=10)
     except subprocess.TimeoutExpired:
         process.kill()
         raise AssertionError("it hangs") from None
-    walls = (b"".join(seen), limits)
+    # a file of the host's that can't be looked at is mounted, not copied: it is read-only either way
+    walls = (b"".join(line for line in seen if not re.match(rb"/etc/\S+ /etc/\S+ ro,nosuid,nodev,", line)), limits)
     return process.returncode, walls, out, err
+
+
+def lines(walls):
+    return set(walls[0].splitlines())
 
 
 ERRORS = ("ENOMEM", "EMFILE", "ENOSPC", "EIO", "EINTR", "EAGAIN", "EPERM")
 # Calls whose failure changes nothing that is checked here, or which strace can't let fail without telling a lie
-UNTOUCHED = {"exit_group", "brk", "execve", "exit", "vfork", "wait4", "rt_sigreturn", "restart_syscall"}
+UNTOUCHED = {"exit_group", "brk", "execve", "exit", "vfork", "wait4", "rt_sigreturn", "restart_syscall", "arch_prctl", "set_tid_address",
+             "close", "rt_sigaction", "rt_sigprocmask"}
 
 
 @needs_strace
@@ -258,21 +266,24 @@ def test_a_failing_call_means_refusal_or_the_same_walls(as_root, tmp_path, orpha
     listed = places(text, supervisor if whose == "supervisor" else builder)
     if whose == "builder":
         listed = listed[:listed.index(("execve", 1)) + 1] if ("execve", 1) in listed else listed
-    tried = 0
+    tried = told = 0
     for place, (call, number) in list(enumerate(listed))[::STRIDE]:
         if call in UNTOUCHED:
             continue
         error = ERRORS[(place // STRIDE) % len(ERRORS)]
         follow = ["-f"] if whose == "builder" else []
-        prefix = ["strace", *follow, "-o", "/dev/null", "-e", "trace=none", "-e", f"inject={call}:error={error}:when={number}"]
+        prefix = ["strace", *follow, "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={number}"]
         code, now, _, err = probe(as_root, prefix, argv)
         tried += 1
         what = (call, number, error, code, err)
-        assert code in (0, 125), what
+        if code < 0 or whose == "builder" and err and not err.startswith(b"pinfold: "):
+            assert code >= 0 or now[0] == b"", what  # libc gave up before main(); or it was the command's own call
+            continue
+        told += code != 0
         if code == 0:
-            assert now == walls, what
+            assert (lines(now), now[1]) == (lines(walls), walls[1]), (what, lines(now) ^ lines(walls))
         else:
-            assert err.startswith(b"pinfold: ") and err.count(b"\n") == 1, what
-            assert now[0] in (b"", walls[0]), what
-    assert tried > 40
-    nothing_is_left(as_root, mounts())
+            assert code in (124, 125, 141) and err.startswith(b"pinfold: ") and err.count(b"\n") == 1, what
+            assert lines(now) <= lines(walls), (what, lines(now) - lines(walls))
+    assert tried > 40 and told > 10
+    nothing_is_left(as_root, mounts(as_root))

@@ -83,6 +83,8 @@ ERRORS = [
     *(["run", "--policy", f"HOME/{name}.json", "--", "true"] for name in POLICIES if name != "small"),
     ["run", "--policy", "HOME/small.json", "--memory", "1GiB", "--pids", "100", "--timeout", "1h", "--workspace", "HOME/work", "--", "true"],
     ["run", "--workspace", "HOME/none", "--", "true"], ["run", "--workspace", "HOME/link", "--", "true"], ["run", "--workspace", "HOME", "--", "true"],
+    ["run", "--workspace", "HOME/work:rw", "--", "true"], ["run", "--workspace", "HOME/work", "--workspace", "HOME/link", "--", "true"],
+    ["run", "--image", "", "--", "true"], ["run", "--stdin", "HOME/work", "--", "cat"],
     ["run", "--workspace", "HOME/work", "--on-exit", "merge", "--", "true"], ["run", "--egress", "example.com", "--", "true"],
     ["run", "--egress", "example.com:443", "--", "true"], ["run", "--bundle", "HOME/none"], ["run", "--bundle", "HOME/work"],
     ["run", "--stdin", "HOME/none", "--", "true"], ["run", "--json", "--stream", "--", "true"], ["run", "--", "no-such-program"],

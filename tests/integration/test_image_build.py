@@ -80,6 +80,7 @@ def test_the_same_lock_is_the_same_image_without_a_network(builder, mirror):
     assert {"bash", "coreutils", "dpkg"} <= {package["name"] for package in json.loads(lock.read_text())["packages"]}
     second = builder.build("--lock", lock, recipe, "second", before=["unshare", "--net"])
     assert first["digest"] == second["digest"]
+    (builder.cache / "digest").write_text(first["digest"])
     assert first["config"]["env"] == ["A=b"]
     assert builder.run("second", "/bin/sh", "-c", "echo $((6 * 7)); dpkg-query -W -f '${db:Status-Status} ' bash").split() == ["42", "installed"]
     for trace in ("/var/log/dpkg.log", "/var/cache/ldconfig", "/etc/machine-id", "/packages", "/usr/sbin/policy-rc.d"):
@@ -97,6 +98,49 @@ def test_the_same_lock_is_the_same_image_without_a_network(builder, mirror):
 def test_the_python_recipe_runs_python(builder, mirror):
     builder.build("python")
     assert builder.run("python", "/usr/bin/python3", "-c", "import ssl, sqlite3, venv; print(6 * 7)") == "42\n"
+
+
+def test_an_ordinary_user_with_subordinate_ids_builds_the_same_image(builder, hostile, tmp_path):
+    """As somebody else, whose ids are set aside in a mount namespace of the test's own; this host may have no groups for
+    them, and then the policy must say so."""
+    if shutil.which("newuidmap") is None:
+        pytest.skip("needs newuidmap")
+    own, home = 61234, tmp_path / "user"
+    shutil.copytree(builder.cache / "apt", home / "cache/apt")
+    (home / "temporary").mkdir()
+    recipe, lock, policy = home / "recipe.json", home / "lock", home / "policy.json"
+    shutil.copy(builder.recipe(Cmd=["/bin/sh"], Env=["A=b"]), recipe)
+    shutil.copy(builder.cache / "lock", lock)
+    policy.write_text(json.dumps({"pinfold": 1, "name": "build", "optional": ["memory", "swap", "cpus", "pids"]}))
+    files = {"subuid": f"{own}:700000:65536\n", "subgid": f"{own}:700000:65536\n",
+             "passwd": pathlib.Path("/etc/passwd").read_text() + f"pinfold-test:x:{own}:{own}::/:/bin/sh\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o644)
+    subprocess.run(["chown", "-R", f"{own}:{own}", home], check=True)
+    script = f"for name in {' '.join(files)}; do mount --bind {tmp_path}/$name /etc/$name; done; cd {home}; " \
+             f"exec setpriv --reuid {own} --regid {own} --clear-groups -- \"$@\""
+    mine = ["unshare", "--mount", "--net", "sh", "-ec", script, "sh"]
+    extra = {"PINFOLD_IMAGES": f"{home}/images", "PINFOLD_CACHE": f"{home}/cache", "PINFOLD_STATE": f"{home}/state",
+             "TMPDIR": f"{home}/temporary", "HOME": str(home)}
+    done = builder.build("--policy", "./policy.json", "--lock", lock, recipe, "mine", before=mine, **extra)
+    known = builder.cache / "digest"  # of root's image of this recipe and lock: the first test
+    if not known.exists():
+        known.write_text(builder.build("--lock", lock, recipe, "roots", before=["unshare", "--net"])["digest"])
+    assert done["digest"] == known.read_text()
+    assert list((home / "temporary").glob("*/tmp/*")) == []
+
+
+@pytest.mark.parametrize("recipe, command", [
+    ("python", "/usr/bin/python3 -m venv --without-pip /tmp/v && /tmp/v/bin/python -c 'print(6 * 7)'"),
+    ("node", "node -e 'console.log(6 * 7)'"),
+    ("python-node", "test $(node -p '6 * 7') = $(python3 -c 'print(6 * 7)') && echo 42"),
+    ("build-tools", "cd /tmp && printf 'int main(void) { return 42; }' >a.c && cc a.c; ./a.out; echo $?")])
+def test_a_recipe_gives_the_same_image_twice_and_it_works(builder, mirror, recipe, command):
+    if not os.environ.get("PINFOLD_TEST_RECIPES"):
+        pytest.skip("takes minutes and hundreds of megabytes: PINFOLD_TEST_RECIPES=1")
+    assert builder.build(recipe, "first")["digest"] == builder.build(recipe, "second")["digest"]
+    assert builder.run("first", "/bin/sh", "-c", command) == "42\n"
 
 
 def test_every_recipe_is_listed_and_reads_well(builder):

@@ -1,6 +1,7 @@
 """Kept sandboxes with secrets, an audit log, receipts and what each command used."""
 import json
 import os
+import shutil
 import subprocess
 import time
 
@@ -69,6 +70,14 @@ def test_a_secret_of_the_sandbox_is_a_variable_of_every_command(books):
         assert books.json("work", "sh", "-c", PROOF)["stdout"] == digest_of(VALUE)
 
 
+def test_a_command_may_ask_for_what_every_command_has(books):
+    books.up("work", "--secret", "KEY", "--secret", "KEY:file", secrets=["KEY"])
+    seen = books.json("work", "sh", "-c", PROOF + "; sha256sum < /run/secrets/KEY", options=["--secret", "KEY", "--secret", "KEY:file"])
+    assert seen["stdout"] == digest_of(VALUE) * 2, seen
+    assert books.json("work", "ls", "/run/secrets")["stdout"] == "KEY\n"
+    assert "both become" in books.json("work", "true", options=["--secret", "KEY:env=A", "--secret", "KEY:env=A"])["error"]["message"]
+
+
 def test_a_secret_of_one_command_is_not_another_ones(books):
     books.up("work", secrets=["KEY"])
     assert books.json("work", "sh", "-c", PROOF, options=["--secret", "KEY"])["stdout"] == digest_of(VALUE)
@@ -81,7 +90,38 @@ def test_what_the_policy_does_not_list_is_not_handed_to_a_command(books):
     books.up("work", secrets=["KEY"])
     done = books.exec("work", "env", options=["--secret", "OTHER"])
     assert done.returncode == 125 and b"OTHER" in done.stderr and b"value of another" not in done.stderr + done.stdout
-    assert books.exec("work", "env", options=["--secret", "KEY:file"]).returncode == 125
+    assert books.exec("work", "env", options=["--secret", "OTHER:file"]).returncode == 125
+
+
+def test_a_secret_of_one_command_can_be_a_file_that_goes_with_it(books):
+    books.put("OTHER", "a value of another")
+    books.up("work", secrets=["KEY", "OTHER"])
+    look = "sha256sum < /run/secrets/token; stat -c %a%u%g /run/secrets/token; (: > /run/secrets/x); grep ' /run/secrets ' /proc/mounts"
+    seen = books.json("work", "sh", "-c", look, options=["--secret", "KEY:file=token"])
+    assert seen["stdout"].startswith(digest_of(VALUE) + "40010001000\n") and "Read-only" in seen["stderr"], seen
+    assert " ramfs ro" in seen["stdout"]
+    assert books.json("work", "ls", "/run/secrets")["stdout"] == ""
+    for end in ("exit 3", "kill -9 $$", "setsid sleep 100 & exit 0"):
+        assert books.json("work", "sh", "-c", end, options=["--secret", "KEY:file"])["status"] != "refused"
+        assert books.json("work", "ls", "/run/secrets")["stdout"] == "", end
+    assert books.exec("work", "/no/such", options=["--secret", "KEY:file"]).returncode == 127
+    assert books.json("work", "ls", "/run/secrets")["stdout"] == ""
+    # two at once share one that is the same, and never one name for two
+    first = books.pinfold.spawn(books.argv("exec", "work", "--stdin", "-", "--secret", "KEY:file", "--", "sh", "-c", "echo ready; cat; cat /run/secrets/KEY"),
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert first.stdout.readline() == b"ready\n"
+    assert books.json("work", "cat", "/run/secrets/KEY", options=["--secret", "KEY:file"])["stdout"] == "***"
+    refused = books.json("work", "true", options=["--secret", "OTHER:file=KEY"])
+    assert refused.get("error", {}).get("kind") == "busy" and "another secret" in refused["error"]["message"], refused
+    both = ["--secret", "OTHER:file=a", "--secret", "KEY:file=a"]
+    assert books.json("work", "true", options=both)["error"]["kind"] == "busy"
+    assert first.communicate(b"")[0] == b"***"
+    assert books.json("work", "ls", "/run/secrets")["stdout"] == ""
+
+
+def test_a_sandbox_whose_policy_lists_no_secret_has_no_folder_for_them(books):
+    books.up("work")
+    assert books.exec("work", "ls", "/run/secrets").returncode == 2
 
 
 def test_rotation_is_seen_by_the_next_command_in_variables_and_files(books):
@@ -271,9 +311,76 @@ def test_the_user_of_a_command_is_the_policys(books):
     books.up("work", identity={"user": 1000, "group": 1000})
     for user in ("1000", "1000:1000"):
         assert books.exec("work", "id", "-u", options=["--user", user]).stdout == b"1000\n"
-    for user in ("0", "1000:0", "root", ""):
+    for user in ("0", "1000:0"):
         done = books.exec("work", "id", "-u", options=["--user", user])
         assert done.returncode == 125 and b"policy grants the user 1000:1000" in done.stderr
+    for user in ("nobody-of-that-name", "", "1000:", ":0", "-1", "0x0", "4294967295", "4294967296", "1000:1000:0", "1e3"):
+        done = books.exec("work", "id", "-u", options=[f"--user={user}"])
+        assert done.returncode == 125 and b"is no user" in done.stderr, (user, done.stderr)
+
+
+BECOMING = {"extends": ["build"], "audit": {"record": ["lifecycle"]}, "identity": {"user": 0, "group": 0, "ids": 65536}, "capabilities": ["CAP_SETUID", "CAP_SETGID"],
+            "syscalls": {"baseline": "build", "allow": ["capset"]},
+            "resources": {"wall_time": "60s"}}
+
+
+@pytest.fixture
+def becoming(books):
+    if books.pinfold.uid != 0 and shutil.which("newuidmap") is None:
+        pytest.skip("an ordinary user's sandbox has several ids only by newuidmap")
+    done = books.call("up", "work", "--policy", books.pinfold.policy(**BECOMING))
+    if books.pinfold.uid != 0 and b"subordinate" in done.stderr:
+        pytest.skip("the user has no subordinate ids here")
+    assert done.returncode == 0, done.stderr
+    return books
+
+
+def test_a_command_has_another_user_where_the_policy_lets_commands_become_one(becoming):
+    look = "id -u; id -g; id -G; grep -E '^Cap(Prm|Eff|Amb|Inh)' /proc/self/status; grep NoNewPrivs /proc/self/status; echo x > /dev/stdout"
+    seen = becoming.json("work", "sh", "-c", look, options=["--user", "33:34"])
+    lines = seen["stdout"].split("\n")
+    assert lines[:3] == ["33", "34", "34"], seen
+    assert all(int(line.split()[1], 16) == 0 for line in lines[4:7]), seen
+    assert "NoNewPrivs:\t1" in seen["stdout"]
+    assert becoming.json("work", "id", "-u")["stdout"] == "0\n"
+    assert becoming.json("work", "id", "-g", options=["--user", "33"])["stdout"] == "0\n"
+    started = [record["facts"].get("user") for record in becoming.records("work") if record["kind"] == "start"]
+    assert started == ["33:34", None, "33:0"]
+    assert [record["data"].get("user") for record in becoming.audit() if record["event"] == "exec"] == started
+    refused = becoming.call("up", "strict", "--policy", becoming.pinfold.policy(**{**BECOMING, "syscalls": {"baseline": "build"}}))
+    assert refused.returncode == 0
+    seen = becoming.json("strict", "true", options=["--user", "33"])
+    assert "capset" in seen["error"]["hint"] and seen["status"] == "refused", seen
+    assert becoming.exec("work", "true", options=["--user", "65536"]).returncode == 125
+    assert becoming.exec("work", "true", options=["--user", "0:65536"]).returncode == 125
+
+
+def test_a_command_of_another_user_can_be_signalled_and_ended(becoming):
+    for to_all in (False, True):
+        number = becoming.ok("exec", "work", "--detach", "--user", "33", "--", "sleep", "1000").strip()
+        client = becoming.connect("work")
+        client.sendall(message(verb="signal", signal=15, **({} if to_all else {"exec": int(number)})))
+        assert "ok" in reply(client)
+        client.close()
+        for _ in range(2):  # while it may still run, and when it has ended
+            assert json.loads(becoming.call("wait", "--json", "work", number).stdout)["signal"] == "SIGTERM"
+    left = ["sh", "-c", "trap '' TERM; setsid sleep 1000 & sleep 1000"]
+    assert becoming.json("work", *left, options=["--user", "34", "--timeout", "300ms"])["status"] == "timeout"
+    assert becoming.json("work", "sh", "-c", "ps -e | grep -c sleep")["stdout"] == "0\n"
+    eyes = becoming.json("work", "sh", "-c", "for p in /proc/1/mem /proc/1/environ; do cat $p; done; kill -9 1; kill -0 1",
+                         options=["--user", "33"])
+    assert eyes["stdout"] == "" and eyes["exit_code"] != 0
+    assert becoming.exec("work", "true").returncode == 0
+
+
+def test_capabilities_alone_give_no_other_user_and_neither_do_ids(books):
+    for i, policy in enumerate([{**BECOMING, "capabilities": ["CAP_SETUID"]}, {**BECOMING, "capabilities": []},
+                                {**BECOMING, "identity": {"user": 0, "group": 0}}]):
+        done = books.call("up", f"w{i}", "--policy", books.pinfold.policy(**policy))
+        if b"subordinate" in done.stderr:
+            continue
+        refused = books.json(f"w{i}", "true", options=["--user", "33"])
+        assert refused["error"]["kind"] == "refused" and refused["error"]["pointer"] in ("/capabilities", "/identity/ids")
 
 
 def test_frames_are_read_where_they_are_asked_for(books):

@@ -4,6 +4,7 @@ import concurrent.futures
 import hashlib
 import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -184,6 +185,14 @@ def test_after_a_restart_of_the_host_what_is_gone_is_found_and_cleared(kept_by_r
     assert sum(map(bool, slots)) == 1  # the one that lives
 
 
+def test_options_come_before_the_name_or_after_it(kept):
+    kept.up("work")
+    for line in (["--json", "work", "--", "echo", "--"], ["work", "--json", "--", "echo", "--"], ["--json", "--", "work", "echo", "--"],
+                 ["--json", "work", "echo", "--"]):
+        assert json.loads(kept.call("exec", *line).stdout)["stdout"] == "--\n", line
+    assert kept.call("exec", "work", "--", "--", "true").returncode == 127  # a second one is the command's
+
+
 def test_hostile_clients_never_hold_up_others(kept):
     kept.up("work")
     hostile = []
@@ -203,3 +212,21 @@ def test_hostile_clients_never_hold_up_others(kept):
     assert time.monotonic() - started < DEADLINE
     for client in hostile:
         client.close()
+
+
+def test_a_client_that_was_written_from_the_documentation_alone_gets_what_it_says(kept):
+    """In Perl, over the control socket: commands, lent connections, an attachment from a record on, refusals, the end."""
+    if subprocess.run(["perl", "-MJSON::PP", "-e", "1"], capture_output=True).returncode != 0:
+        pytest.skip("needs Debian's perl")
+    kept.up("work")
+    done = kept.pinfold.call(["perl", "-e", (pathlib.Path(__file__).parent / "client_perl.pl").read_text(), str(kept.pinfold.state), "work"])
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        [3, "b\n/tmp\n", "err\n"],
+        ["typed\n", 0],
+        ["attached"],
+        [0, "1\n2\n3\n"],
+        ["invalid", "/verb"],
+        ["invalid", "/surprise"],
+        {"id": 7, "ok": {"cleared": True, "why": "stopped"}},
+    ]

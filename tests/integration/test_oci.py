@@ -3,13 +3,17 @@ import array
 import concurrent.futures
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 import pytest
+
+from conftest import USER, build_directory, make_home
 
 if os.geteuid() != 0:
     pytest.skip("engines' runtimes are tried as root", allow_module_level=True)
@@ -85,6 +89,11 @@ class Oci:
     def state(self, name):
         return json.loads(self.ok("state", name).stdout)
 
+    def groups(self, name):
+        """The container's, in whichever hierarchy, where nothing was asked for."""
+        top = pathlib.Path("/sys/fs/cgroup")
+        return [place for place in (top / "pinfold-oci" / name, *(one / "pinfold-oci" / name for one in top.iterdir())) if place.exists()]
+
     def wait(self, name, status="stopped"):
         deadline = time.monotonic() + 20
         while self.state(name)["status"] != status:
@@ -102,6 +111,29 @@ def oci(programs, tmp_path):
     for name in runtime.names:
         runtime.call("delete", "--force", name)
     assert not runtime.root.exists() or list(runtime.root.iterdir()) == []
+
+
+def test_an_ordinary_user_s_container_takes_second_commands(oci, tmp_path):
+    """Without subordinate ids: no groups can be set there, and what joins is hidden from its own user."""
+    oci.root = make_home(tmp_path) / "root"
+    os.chown(oci.root.parent, USER, USER)
+    own = [{"containerID": 0, "hostID": USER, "size": 1}]
+    folder = oci.bundle("sleep", "100", linux__uidMappings=own, linux__gidMappings=own, process__oomScoreAdj=300,
+                        linux__namespaces=[{"type": kind} for kind in ("user", "pid", "mount", "ipc", "uts", "network")],
+                        mounts=[{"destination": "/proc", "type": "proc", "source": "proc"},
+                                {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"}])
+    shutil.chown(folder / "rootfs", USER, USER)
+    identity, name = {"user": USER, "group": USER, "extra_groups": []}, oci.name()
+    with open(tmp_path / "said", "wb") as said:
+        started = oci.call("run", "--detach", "--bundle", folder, name, **identity, stdout=said, stderr=said)
+    assert started.returncode == 0, (tmp_path / "said").read_bytes()
+    assert oci.ok("exec", name, "cat", "/proc/self/oom_score_adj", **identity).stdout == b"300\n"
+    process = json.loads((folder / "config.json").read_text())["process"]
+    process.update(args=["sh", "-c", "id -u; cat /proc/self/oom_score_adj"], oomScoreAdj=400)
+    (folder / "process.json").write_text(json.dumps(process))
+    assert oci.ok("exec", "--process", folder / "process.json", name, **identity).stdout == b"0\n400\n"
+    oci.ok("delete", "--force", name, **identity)
+    oci.names.remove(name)
 
 
 def test_output_and_exit_code_of_run_are_the_process_s(oci):
@@ -196,6 +228,23 @@ def test_pause_stops_and_resume_goes_on(oci):
     assert oci.state(name)["status"] == "running"
 
 
+def test_a_created_one_can_be_paused_and_holds_nobody_up(oci):
+    """Whoever waited for an answer of a frozen process held the container's lock, and with it `resume` and `delete`."""
+    name = oci.create("sleep", "60")
+    oci.ok("pause", name)
+    assert oci.state(name)["status"] == "paused"
+    assert b"cannot start a paused container" in oci.call("start", name).stderr
+    assert b"cannot exec in a paused container" in oci.call("exec", name, "true").stderr
+    waiting = subprocess.Popen(oci.argv("exec", "--ignore-paused", name, "echo", "late"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    time.sleep(0.3)
+    oci.ok("resume", name)
+    assert waiting.communicate(timeout=30)[0] == b"late\n" and oci.state(name)["status"] == "created"
+    oci.ok("pause", name)
+    before = time.monotonic()
+    oci.ok("delete", "--force", name)
+    assert time.monotonic() - before < 9 # it isn't waited for a frozen process to die
+
+
 def take_terminal(oci, tmp_path, *words):
     path = str(tmp_path / "console")
     server = socket.socket(socket.AF_UNIX)
@@ -229,6 +278,17 @@ def test_the_terminal_goes_to_the_console_socket(oci, tmp_path):
     second = take_terminal(oci, tmp_path, "exec", "--tty", "--detach", name, "sh", "-c", "tty; echo ready")
     assert b"/dev/pts/" in read_until(second, b"ready")
     assert b"console socket" in oci.call("create", "--bundle", bundle, oci.name()).stderr
+
+
+@pytest.mark.parametrize("field", ["hostname", "domainname"])
+def test_a_container_that_shares_the_host_s_names_leaves_them_as_they_are(oci, field):
+    """Engines write "" for none: in the host's UTS namespace that must set nothing, and a name is refused there."""
+    shared = [{"type": kind} for kind in ("pid", "mount", "ipc", "network")]
+    before = os.uname().nodename, open("/proc/sys/kernel/domainname", encoding="ascii").read()
+    assert oci.call("run", "--bundle", oci.bundle("true", linux__namespaces=shared, **{"hostname": "", field: ""}), oci.name()).returncode == 0
+    assert (os.uname().nodename, open("/proc/sys/kernel/domainname", encoding="ascii").read()) == before
+    refused = oci.call("run", "--bundle", oci.bundle("true", linux__namespaces=shared, **{"hostname": "", field: "mine"}), oci.name())
+    assert refused.returncode != 0 and f"unable to set {field} without a private UTS namespace".encode() in refused.stderr
 
 
 def test_hooks_of_all_stages_run_in_their_order_with_the_state(oci, tmp_path):
@@ -418,3 +478,80 @@ def test_version_features_and_what_is_not_offered(oci):
     done = oci.call("checkpoint", "x")
     assert done.returncode != 0 and b"not offered" in done.stderr
     assert oci.call("checkpoint", "--help").returncode != 0
+
+
+def test_every_verb_has_a_page_and_a_completion(oci, tmp_path):
+    listed = oci.ok("--help").stdout.decode().split("verbs:\n")[1].split("\n\n")[0]
+    names = [line.split()[0] for line in listed.splitlines()]
+    completion = oci.ok("completion").stdout.decode()
+    oci.ok("pages", tmp_path)
+    for name in names:
+        assert f"['{name}']='--help" in completion
+        page = oci.ok("man", name).stdout.decode()
+        assert page.startswith(f".TH pinfold-oci-{name} 1\n") and ".SH EXIT STATUS" in page
+        assert (tmp_path / f"pinfold-oci-{name}.1").read_text() == page
+        assert name in ("checkpoint", "restore") or "example:" in oci.ok(name, "--help").stdout.decode()
+    assert "\\-\\-policy" in (tmp_path / "pinfold-oci.1").read_text()
+    done = subprocess.run(["bash", "-c", f"{completion}\nCOMP_WORDS=(pinfold-oci exec --pr) COMP_CWORD=2; _pinfold_oci; "
+                           "echo ${COMPREPLY[@]}"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["--preserve-fds", "--process", "--process-label"]
+    assert oci.call("man", "nosuch").returncode == 1 and oci.call("pages", "/nonexistent").returncode == 1
+
+
+def test_an_ordinary_user_runs_what_spec_writes_for_it(oci):
+    place = pathlib.Path(tempfile.mkdtemp(prefix="pinfold-spec-"))
+    try:
+        shutil.copy(oci.program, place / "pinfold-oci")
+        shutil.copytree(oci.bundle("true") / "rootfs", place / "rootfs", symlinks=True)
+        place.chmod(0o755)
+        for path in [place, *place.rglob("*")]:
+            os.lchown(path, USER, USER)
+        mine = {"cwd": place, "user": USER, "group": USER, "extra_groups": [], "env": {"XDG_RUNTIME_DIR": str(place / "run")}, "capture_output": True}
+        subprocess.run([place / "pinfold-oci", "spec", "--rootless"], check=True, **mine)
+        config = json.loads((place / "config.json").read_text())
+        assert config["linux"]["uidMappings"] == [{"containerID": 0, "hostID": USER, "size": 1}] and "resources" not in config["linux"]
+        assert [space["type"] for space in config["linux"]["namespaces"] if space["type"] != "cgroup"] == ["pid", "ipc", "uts", "mount", "user"]
+        config["process"] |= {"terminal": False, "args": ["/bin/sh", "-c", "id -u; ls -d /sys/kernel"]}
+        (place / "config.json").write_text(json.dumps(config))
+        done = subprocess.run([place / "pinfold-oci", "run", "mine"], check=False, **mine)
+        assert done.stdout == b"0\n/sys/kernel\n", done.stderr
+    finally:
+        shutil.rmtree(place)
+
+
+def kinds(value, place=""):
+    """{place: type} of each leaf; what zeros leave out, and keys of the kernel's, aside."""
+    if isinstance(value, dict) and not place.endswith("/raw"):
+        return {key: kind for name, one in value.items() for key, kind in kinds(one, f"{place}/{name}").items()}
+    return {} if any(part in place for part in ("blkio", "throttling", "cache", "hugetlb")) else {place: type(value).__name__}
+
+
+def test_events_have_runc_s_keys_and_types(oci, tmp_path):
+    runc = shutil.which("runc", path=f"{os.environ['PATH']}:/usr/sbin")
+    if runc is None:
+        pytest.skip("not installed: runc")
+    if not os.path.exists("/sys/fs/cgroup/memory/cgroup.procs"):
+        pytest.skip("runc's keys are read on cgroup version 1")
+    ours, name = oci.start("sleep", "60", linux__resources={"pids": {"limit": 77}, "memory": {"limit": 64 << 20}}), f"runc{os.getpid()}"
+    other = [runc, "--root", str(tmp_path / "runc")]
+    config = json.loads((oci.home / "bundle1/config.json").read_text())
+    config["process"].pop("rlimits", None)
+    (oci.home / "bundle1/config.json").write_text(json.dumps({**config, "ociVersion": "1.0.2"}))
+    made = subprocess.run([*other, "run", "-d", "--bundle", str(oci.home / "bundle1"), name], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    if made.returncode != 0:
+        pytest.skip("runc runs no container here")
+    try:
+        told = subprocess.run([*other, "events", "--stats", name], capture_output=True, check=True).stdout
+        assert kinds(json.loads(told)) == kinds(json.loads(oci.ok("events", "--stats", ours).stdout))
+    finally:
+        subprocess.run([*other, "delete", "--force", name], check=False)
+
+
+def test_systemd_s_manager_is_refused_clearly_where_systemd_does_not_run(oci):
+    if os.path.exists("/run/systemd/system"):
+        pytest.skip("systemd runs here: see test_oci_systemd.py")
+    done = subprocess.run([str(oci.program), "--root", str(oci.root), "--systemd-cgroup", "run", "--bundle",
+                           str(oci.bundle("true", linux__cgroupsPath="a.slice:b:c")), oci.name()], capture_output=True, check=False,
+                          env={**os.environ, "PINFOLD_LIBEXEC": str(build_directory() / "tools/pinfold-scope")})
+    assert done.returncode == 1 and b"systemd gives no scope" in done.stderr, done.stderr

@@ -163,11 +163,27 @@ REFUSED = {
 }
 
 
+# what a plain runtime can't do here either, and why: these have no control
+IMPOSSIBLE = {
+    "hook of another name": "ends with an error", "hook with a variable": "ends with an error", "hook inside": "no such program inside",
+    "an agent": "there is no agent", "an agent for all else": "there is no agent", "root outside": "there is no such root",
+    "a way around the roots": "the folder may be missing", "bind over proc": "the folder is missing", "shared bind": "the folder is missing",
+    "a block device": "this disk can't be mounted", "host sysctl": "no namespace has it", "injected sysctl": "the kernel refuses the value",
+    "never killed": "root may lack CAP_SYS_RESOURCE", "real time": "the group may have no real time", "a block": "a policy has to grant it",
+    "raw cgroup file": "needs cgroup v2", "secrets": "a policy has to grant it", "egress": "a policy has to grant it",
+    "root of the host": "its /bin/true would run on the host's mounts", "real-time limit": "above the caller's own",
+    "no oom killer": "needs cgroup v1"}
+
+
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_breaks_the_wall_is_refused_by_name_and_runs_without_the_ceiling(governed, case):
+def test_what_breaks_the_wall_is_refused_by_name_and_runs_without_the_ceiling(governed, oci, case):
     changes, words = REFUSED[case]
     done = governed.run("true", **changes)
     assert done.returncode == 1 and words in done.stderr, done.stderr
+    if case not in IMPOSSIBLE:
+        oci.count = 100 # the two share a folder
+        plain = oci.run("true", **{"linux__seccomp": FILTER, **changes})
+        assert plain.returncode == 0, plain.stderr
 
 
 def test_every_field_is_listed_at_once(governed):
@@ -245,6 +261,40 @@ def test_what_may_be_read_can_not_be_written_beneath_other_mounts_either(governe
         subprocess.run(["umount", below], check=True)
 
 
+DISK = [{"containerID": 0, "hostID": 200000, "size": 65536}]
+
+
+def run_idmapped(runtime, data, maps, *options):
+    """With a user namespace of its own, and the folder at /mnt with other ids on the disk."""
+    mount = {**bind(str(data), "/mnt", *options), "uidMappings": maps, "gidMappings": maps}
+    dev = {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755", "size=1m"]}
+    folder = runtime.bundle("sh", "-c", "busybox cp /bin/busybox /mnt/left && busybox chmod 4755 /mnt/left; true", **with_mounts(dev, mount), **USERNS,
+                            linux__uidMappings=OWN, linux__gidMappings=OWN)
+    (folder / "rootfs/mnt").mkdir()
+    return runtime.call("run", "--bundle", folder, runtime.name())
+
+
+def test_an_idmapped_mount_leaves_no_set_id_program_of_the_host_s_root(governed, oci, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    oci.count = 100 # the two share a folder
+    done = run_idmapped(oci, data, DISK)
+    assert done.returncode == 0, done.stderr
+    left = os.stat(data / "left")
+    assert left.st_uid == 0 and left.st_mode & 0o4000 # so it is without a policy
+    (data / "left").unlink()
+    for fields in ({"engine": {"write": [str(data)], "shares": {"remove": ["user"]}}},
+                   {"engine": {"write": [str(data)]}, "identity": {"user": 1000, "group": 1000}}):
+        governed.under(**fields)
+        refused = run_idmapped(governed, data, DISK)
+        assert refused.returncode == 1 and b"the host's id 0 at '/mnt'" in refused.stderr, refused.stderr
+    governed.under(engine={"write": [str(data)], "shares": {"remove": ["user"]}})
+    os.chown(data, 200000, 200000)
+    assert run_idmapped(governed, data, DISK, "ro").returncode == 0 and not (data / "left").exists()
+    assert run_idmapped(governed, data, [{**DISK[0], "containerID": 200000}]).returncode == 0
+    assert os.stat(data / "left").st_uid == 200000
+
+
 def test_groups_are_the_policy_s_in_create_and_exec(governed):
     governed.under(identity={"user": 65534, "group": 65534}, capabilities=[])
     user = {"process__user": {"uid": 65534, "gid": 65534}, "process__capabilities": {}}
@@ -299,6 +349,17 @@ def test_half_of_a_limit_changes_no_other_half(governed):
     (governed.home / "half.json").write_text(json.dumps({"cpu": {"period": 1000}}))
     assert b"/cpu/period" in governed.call("update", "--resources", governed.home / "half.json", name).stderr
     governed.ok("update", "--cpu-period", "50000", "--cpu-quota", "25000", name)
+
+
+def test_a_limit_of_zero_asks_for_nothing_and_lifts_none(governed):
+    governed.under(resources={"pids": 20, "memory": "64MiB", "swap": "64MiB", "cpus": 0.5})
+    zero = {"pids": {"limit": 0}, "memory": {"limit": 0, "swap": 0, "reservation": 0}, "cpu": {"quota": 0, "period": 0, "shares": 0}}
+    script = "cd /sys/fs/cgroup; cat pids*/pids.max memory*/memory.limit_in_bytes cpu*/cpu.cfs_quota_us || cat pids.max memory.max cpu.max"
+    name = governed.start("sleep", "60", linux__resources=zero)
+    before = governed.ok("exec", name, "sh", "-c", script).stdout.split()
+    assert before[:3] in ([b"20", str(64 << 20).encode(), b"50000"],), before
+    governed.ok("update", "--resources", "-", name, input=json.dumps(zero).encode())
+    assert governed.ok("exec", name, "sh", "-c", script).stdout.split() == before
 
 
 # which policy counts
@@ -413,7 +474,8 @@ def test_egress_reaches_the_asked_host_alone_and_is_recorded(online, internet): 
         time.sleep(0.05)
     facts = [line["data"] for line in online.log() if line["event"] == "egress"]
     assert any(fact["event"] in ("connect", "open") and fact.get("host") == "api.example.com" for fact in facts), facts
-    assert any(fact["event"] == "refuse" for fact in facts), facts
+    refused = [fact for fact in facts if fact["event"] == "refuse"]
+    assert refused and all(fact["why"]["verdict"] == "deny" and fact["why"]["edit"] for fact in refused), facts
     assert online.log()[-1]["event"] == "end" and online.log()[-1]["data"]["exit_code"] == 0
 
 
@@ -465,6 +527,36 @@ def test_the_network_closes_when_its_keeper_is_killed(online, internet):  # noqa
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert b"not" in (online.home / "out").read_bytes()
+
+
+def test_a_dead_broker_closes_the_network_and_the_record_of_the_end_says_so(online, internet):  # noqa: F811
+    folder = online_bundle(online, "while ! [ -e /tmp/go ]; do sleep 0.1; done;" + fetch("api.example.com"),
+                           root__readonly=False, **asks("api.example.com"))
+    name = online.name()
+    with open(online.home / "out", "wb") as out:
+        online.ok("create", "--bundle", folder, name, stdout=out, stderr=subprocess.DEVNULL)
+    online.ok("start", name)
+    keeper, = [pid for pid in brokers_of(online) if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "pinfold-keeper"]
+    broker, = pathlib.Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+    os.kill(int(broker), 9)
+    (folder / "rootfs/tmp/go").touch()
+    deadline = time.monotonic() + 20
+    while "end" not in online.events(name):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert b"not" in (online.home / "out").read_bytes() and online.log()[-1]["data"]["missing"] == ["egress"]
+    online.ok("delete", "--force", name)
+
+
+def test_an_engine_publishes_ports_by_itself(governed):
+    governed.under(network={"publish": ["8080=127.0.0.1:0", "8080=unix:x"]}, audit={"record": ["lifecycle", "egress"]})
+    name = governed.name()
+    done = governed.call("run", "--bundle", governed.bundle("sh", "-c", "echo ran"), name)
+    assert done.returncode == 0 and done.stdout == b"ran\n" and b"published" not in done.stderr, done.stderr
+    assert not [line for line in governed.log() if line["event"] == "egress"]
+    asked = governed.bundle("true", annotations={"io.pinfold.publish": '["8080=127.0.0.1:0"]'})
+    refused = governed.call("run", "--bundle", asked, governed.name())
+    assert refused.returncode == 1 and b"io.pinfold" in refused.stderr
 
 
 def test_egress_needs_an_empty_network_and_a_broker(online, internet):  # noqa: F811

@@ -8,6 +8,7 @@ import pathlib
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -45,7 +46,7 @@ class Racer:
         return (self.oci.root / self.name).exists()
 
     def groups(self):
-        return [path for path in pathlib.Path("/sys/fs/cgroup").glob(f"**/pinfold-oci/{self.name}")]
+        return self.oci.groups(self.name)
 
 
 def test_of_two_starts_one_wins(oci):  # noqa: F811
@@ -107,6 +108,37 @@ def test_a_create_that_is_killed_half_way_is_cleared(oci):  # noqa: F811
     assert race.groups() == []
     race.create()  # the name is free
     race.clear()
+
+
+def test_what_is_kept_of_a_config_that_changes_meanwhile_is_what_was_judged(oci):  # noqa: F811
+    race = Racer(oci, "sleep", "100")
+    path, texts = race.folder / "config.json", []
+    for side in ("one", "other"):
+        texts.append(json.dumps({**json.loads(path.read_text()), "annotations": {"side": side}}))
+    swapper = subprocess.Popen([sys.executable, "-c", SWAP, str(path), *texts])
+    try:
+        seen = set()
+        for _ in range(ROUNDS):
+            race.create()
+            kept = json.loads((oci.root / race.name / "config.json").read_text()).get("annotations", {})
+            assert kept == oci.state(race.name).get("annotations", {})
+            seen.add(kept.get("side"))
+            race.clear()
+        assert {"one", "other"} <= seen
+    finally:
+        swapper.kill()
+        swapper.wait()
+
+
+SWAP = """
+import os, sys
+path, *texts = sys.argv[1:]
+while True:
+    for text in texts:
+        with open(path + ".new", "w") as file:
+            file.write(text)
+        os.rename(path + ".new", path)
+"""
 
 
 def processes_with(variable):

@@ -5,6 +5,7 @@ for more than this machine's root may, or contradict the specification: see OTHE
 """
 import os
 import pathlib
+import shlex
 import subprocess
 
 import pytest
@@ -14,7 +15,7 @@ if os.geteuid() != 0:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = pathlib.Path(os.environ.get("PINFOLD_OCI_VALIDATION", ROOT / "build/oci-validation")) \
     / "gopath/src/github.com/opencontainers/runtime-tools"
-if not (TOOLS / "runtimetest").exists():
+if not list(TOOLS.glob("../../../../../made-*")):
     pytest.skip("not built: tools/build-oci-validation", allow_module_level=True)
 
 PROGRAMS = """
@@ -39,13 +40,26 @@ OTHERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def runtime(programs, tmp_path_factory):
+    """With a root of its own: a program that fails leaves its container running."""
+    folder = tmp_path_factory.mktemp("validation")
+    call = [str(programs / "pinfold-oci"), "--root", str(folder / "root")]
+    script = folder / "pinfold-oci"
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(call)} "$@"\n')
+    script.chmod(0o755)
+    yield script
+    for name in subprocess.run([*call, "list", "--quiet"], capture_output=True, text=True, check=True).stdout.split():
+        subprocess.run([*call, "delete", "--force", name], check=True)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_program_passes(programs, name):
+def test_the_program_passes(runtime, name):
     failed = []
-    for _ in range(5):  # several send a signal before the shell that they test has set its trap
+    for _ in range(20):  # several send a signal before the shell that they test has set its trap
         done = subprocess.run([next(TOOLS.glob(f"validation/*/{name}.t"))], cwd=TOOLS, capture_output=True, text=True,
                               timeout=60, check=False, stdin=subprocess.DEVNULL,
-                              env={**os.environ, "RUNTIME": str(programs / "pinfold-oci")})
+                              env={**os.environ, "RUNTIME": str(runtime)})
         failed = [line for line in done.stdout.splitlines() if line.startswith("not ok")]
         if done.returncode == 0 and not failed:
             return

@@ -6,25 +6,21 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import struct
 import subprocess
-import time
 import xml.etree.ElementTree
 import zlib
 
 import pytest
 
+from conftest import build_directory
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def build_directory():
-    named = os.environ.get("PINFOLD_BUILD")
-    candidates = [pathlib.Path(named).resolve()] if named else [ROOT / "build/ci", ROOT / "build/release"]
-    return next((path for path in candidates if (path / "tools/pinfold-policy/pinfold-policy").exists()), candidates[-1])
-
-
-BUILD = build_directory()
+BUILD = build_directory().resolve()
 PROGRAM = BUILD / "tools/pinfold-policy/pinfold-policy"
 
 WEB = {
@@ -107,7 +103,7 @@ def test_show_effective_names_the_place_of_every_grant(web):
     grants = {grant["pointer"]: grant for grant in shown["grants"]}
     assert grants["/network/egress/0"]["place"].startswith(str(web))
     assert grants["/resources/memory"]["place"].startswith("built-in:tool:")
-    assert all(grant["place"] for grant in shown["grants"])
+    assert all(re.search(r":\d+:\d+$", grant["place"]) for grant in shown["grants"])
 
 
 def test_show_prints_a_policy_that_is_the_same(web, tmp_path):
@@ -149,6 +145,13 @@ def test_sarif_has_the_form_that_its_readers_need(web):
         location = result["locations"][0]["physicalLocation"]
         assert location["artifactLocation"]["uri"]
         assert location["region"]["startLine"] >= 1
+
+
+def test_more_faults_than_there_is_room_for_are_counted(tmp_path):
+    many = write(tmp_path / "many.json", {"pinfold": 1, **{f"k{i}": 1 for i in range(100)}})
+    error = answer("lint", "--json", many, code=2)["error"]
+    assert (1 + len(error["others"]), error["dropped"]) == (64, 36)
+    assert policy("lint", many).stderr.endswith("pinfold: and 36 more findings\n")
 
 
 def test_a_file_with_a_strange_name_is_a_uri_in_sarif(tmp_path):
@@ -272,7 +275,22 @@ def test_a_site_holds_for_every_verb(web, tmp_path):
     site = write(tmp_path / "site.json", {"pinfold": 1, "resources": {"memory": "1GiB"}, "network": {"deny": [{"host": "api.example.com"}]}})
     assert policy("why", "--site", site, web, "connect", "api.example.com:443").returncode == 1
     big = write(tmp_path / "big.json", {"pinfold": 1, "resources": {"memory": "2GiB"}})
-    assert policy("score", "--site", site, big).returncode == 2
+    refused = policy("score", "--site", site, big)
+    assert refused.returncode == 2
+    assert f"policy 'big': asks for \"2GiB\", and 'site' grants \"1GiB\" ({big}:1:" in refused.stderr  # whose line is to change
+    assert f"the ceiling is at {site}:1:" in refused.stderr
+
+
+def test_an_edit_that_the_site_would_refuse_is_none(web, tmp_path):
+    site = write(tmp_path / "site.json", {"pinfold": 1, "resources": {"memory": "1GiB"}, "secrets": ["API_*"],
+                                          "network": {"deny": [{"host": "api.example.com"}]}})
+    for question in (["limit", "memory", "2GiB"], ["secret", "OTHER"], ["connect", "api.example.com:443"]):
+        held = answer("why", "--json", "--site", site, web, *question, code=1)
+        assert held["edit"] is None and "below the site's file" in held["note"], held
+    for question in (["limit", "memory", "1GiB"], ["secret", "API_2"], ["connect", "new.example.com:443"]):
+        held = answer("why", "--json", "--site", site, web, *question, code=1)
+        edited = write(tmp_path / "edited.json", {"pinfold": 1, "extends": [str(web)], **held["edit"]})
+        assert answer("why", "--json", "--site", site, edited, *question)["verdict"] == "allow"
 
 
 def test_a_bundle_is_looked_at_below_its_policy(tmp_path):
@@ -286,6 +304,9 @@ def test_a_bundle_is_looked_at_below_its_policy(tmp_path):
     shown = answer("show", "--effective", "--json", "--bundle", bundle, "oci")
     capabilities = [grant["value"] for grant in shown["grants"] if grant["pointer"].startswith("/capabilities")]
     assert capabilities == ["CAP_KILL"]
+    places = {grant["pointer"]: grant["place"] for grant in shown["grants"]}
+    assert places["/filesystem/workspace/access"] == "config.json"  # which brings none
+    assert places["/resources/memory"].startswith("built-in:oci:")
     assert answer("score", "--json", "--bundle", bundle)["score"] < answer("score", "--json", "oci")["score"]
 
 
@@ -419,19 +440,24 @@ def test_another_runtime_loads_the_filter(tmp_path):
 
 # --- speed ---
 
+def children_cpu():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_a_thousand_rules_are_no_burden(tmp_path):
     rules = [{"host": f"h{i}.example.com" if i % 3 else f"*.h{i}.example.com", "ports": [443]} for i in range(1000)]
     many = write(tmp_path / "many.json", {"pinfold": 1, "network": {"egress": rules}})
     more = write(tmp_path / "more.json", {"pinfold": 1, "network": {"egress": rules[1:] + [{"host": "new.example.org", "ports": [443]}]}})
-    slowest = {}
+    slowest = {}  # processor time, which a busy machine hardly changes
     for arguments in (["lint", many], ["explain", many], ["explain", "--html", many], ["diff", many, more]):
         times = []
         for _ in range(3):
-            start = time.monotonic()
+            before = children_cpu()
             assert policy(*arguments).returncode in (0, 1)
-            times.append(time.monotonic() - start)
+            times.append(children_cpu() - before)
         slowest[" ".join(map(str, arguments[:2]))] = min(times)
-    assert max(slowest.values()) < 1.0, slowest  # the promise is 0.2 s, on a machine that does nothing else
+    assert max(slowest.values()) < 0.5, slowest  # the promise is 0.2 s, on a machine that does nothing else
 
 
 def test_the_documentation_has_every_rule():

@@ -9,15 +9,12 @@ import shutil
 
 import pytest
 
+from conftest import needs
+
 # without network, a terminal, or more memory than a tool gets
 MODULES = ["base64", "binascii", "bisect", "configparser", "contextlib", "copy", "csv", "dataclasses", "difflib", "enum",
            "fractions", "gzip", "hashlib", "heapq", "html", "json", "math", "operator", "pathlib", "pprint", "queue", "re",
            "shlex", "string", "struct", "tempfile", "textwrap", "urlparse", "uuid", "zlib"]
-
-
-def needs(*programs):
-    missing = [program for program in programs if shutil.which(program) is None]
-    return pytest.mark.skipif(missing != [], reason=f"not installed: {', '.join(missing)}")
 
 
 @pytest.fixture

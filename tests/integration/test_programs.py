@@ -3,6 +3,8 @@ import shutil
 
 import pytest
 
+from conftest import needs
+
 
 @pytest.fixture
 def tool(pinfold):
@@ -20,11 +22,6 @@ def tool(pinfold):
         assert (result["exit_code"], result["stderr"]) == (0, ""), result
         return result["stdout"]
     return run
-
-
-def needs(*programs):
-    missing = [program for program in programs if shutil.which(program) is None]
-    return pytest.mark.skipif(missing != [], reason=f"not installed: {', '.join(missing)}")
 
 
 @needs("make", "gcc")
@@ -70,8 +67,14 @@ def test_sqlite_writes_ahead_and_vacuums(tool):
     assert tool('sqlite3 x.db "$1"', sql).split("\n")[-2] == "3"
 
 
+@needs("dig")
+def test_dig_asks_and_says_that_nobody_answers(tool):
+    """It waits for signals in its first thread, and ends at once where it can't."""
+    assert "no servers could be reached" in tool("dig +time=1 +tries=1 @127.0.0.1 example.com || true")
+
+
 PYTHON = """
-import asyncio, fcntl, mmap, multiprocessing, os, shutil, sqlite3, subprocess, tempfile, zipfile
+import asyncio, fcntl, mmap, multiprocessing, os, shutil, signal, sqlite3, subprocess, tempfile, zipfile
 from multiprocessing import shared_memory
 def square(x): return x * x
 if __name__ == "__main__":
@@ -90,7 +93,8 @@ if __name__ == "__main__":
     shutil.copytree(folder, "copy"); shutil.copy2("copy/f", "second"); shutil.move("second", folder + "/third")
     shutil.make_archive("archive", "gztar", folder)
     with zipfile.ZipFile("z.zip", "w") as file: file.write("copy/f")
-    descriptor = os.memfd_create("x"); os.ftruncate(descriptor, 10)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); signal.raise_signal(signal.SIGUSR1)  # a thread of asyncio may be there still
+    assert signal.sigwait([signal.SIGUSR1]) == signal.SIGUSR1
     base = sqlite3.connect("base.db"); base.execute("create table t(a)"); base.commit()
     assert subprocess.run(["sh", "-c", "echo x"], capture_output=True, start_new_session=True, timeout=20).stdout == b"x\\n"
     print("done", os.path.getsize("copy/f"))

@@ -82,6 +82,36 @@ def test_verify_accepts_the_hosts_own_and_nothing_that_was_changed(desk):
     assert desk.audit("verify", str(other)).returncode == 1
 
 
+STRIDE = int(os.environ.get("PINFOLD_SWEEP_STRIDE", "151"))  # 1: every byte
+
+
+def signed(text):
+    """What counts of a receipt file: all but the layout, and what the file says of its own key, which proves nothing."""
+    try:
+        whole = json.loads(text)
+        return whole["receipt"], whole["signature"]["algorithm"], whole["signature"]["value"]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+@pytest.mark.parametrize("edit", ["changed", "removed", "doubled", "ended before it"])
+def test_a_single_edit_anywhere_in_a_receipt_is_found(as_root, programs, edit):
+    desk = Desk(as_root, programs)
+    desk.receipt()
+    text, other = desk.file.read_bytes(), as_root.home / "edited.json"
+    tried = harmless = 0
+    for at in range(0, len(text), STRIDE):
+        byte = text[at:at + 1]
+        changed = {"changed": text[:at] + bytes([byte[0] ^ 1]) + text[at + 1:], "removed": text[:at] + text[at + 1:],
+                   "doubled": text[:at] + byte + text[at:], "ended before it": text[:at]}[edit]
+        other.write_bytes(changed)
+        accepted = desk.audit("verify", str(other)).returncode == 0
+        same = signed(changed) == signed(text)
+        assert accepted == same, (at, text[max(0, at - 20):at + 20])
+        tried, harmless = tried + 1, harmless + same
+    assert tried > 25 and harmless < tried // 4  # of layout, and of the key in the file
+
+
 def test_a_receipt_of_another_key_is_not_accepted(desk):
     desk.receipt()
     key = desk.audit("key").stdout.decode().strip()

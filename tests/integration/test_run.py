@@ -90,6 +90,20 @@ def test_a_read_write_workspace_holds_files_that_belong_to_the_caller(pinfold, t
     assert (work / "out").stat().st_uid == pinfold.uid
 
 
+def test_a_workspace_that_a_bundle_is_given_at_its_run_can_be_written(pinfold, tmp_path):
+    work, bundle = tmp_path / "work", tmp_path / "bundle"
+    work.mkdir()
+    for path in (tmp_path, work):
+        os.chown(path, pinfold.uid, pinfold.uid)
+    policy, command = pinfold.policy(), ["--", "sh", "-c", "echo made >/workspace/out"]
+    assert pinfold.call([str(pinfold.program), "bundle", "export", "--policy", policy, str(bundle), *command]).returncode == 0
+    argv = [str(pinfold.program), "run", "--policy", policy, "--bundle", str(bundle), "--workspace"]
+    done = pinfold.call([*argv, str(work)])
+    assert done.returncode == 0, done.stderr
+    assert (work / "out").read_text() == "made\n"
+    assert pinfold.call([*argv, f"{work}:ro"]).returncode != 0
+
+
 def test_a_file_of_the_workspace_never_gets_a_set_id_bit(pinfold, tmp_path):
     work = tmp_path / "work"
     work.mkdir()
@@ -209,6 +223,22 @@ def test_a_workspace_that_is_a_symbolic_link_is_refused(pinfold, tmp_path):
         assert done.returncode == 125 and b"symbolic link" in done.stderr
 
 
+@pytest.mark.parametrize("mode", ["", ":ro", ":cow"])
+def test_a_workspace_that_is_no_directory_is_refused(pinfold, tmp_path, mode):
+    file = tmp_path / "file"
+    file.write_text("not shown")
+    os.chown(file, pinfold.uid, pinfold.uid)
+    for source in (file, "/dev/null"):
+        done = pinfold.run("true", options=["--workspace", f"{source}{mode}"])
+        assert done.returncode == 125 and f"'{source}' is not a directory".encode() in done.stderr, done.stderr
+
+
+def test_a_limit_of_one_process_is_inits_own_and_the_refusal_says_so(as_root):
+    done = as_root.run("true", options=["--pids", "1"])
+    assert done.returncode == 125 and b"resources.pids" in done.stderr, done.stderr
+    assert as_root.run("true", options=["--pids", "2"]).returncode == 0
+
+
 def test_a_workspace_above_pinfolds_own_state_is_refused(pinfold):
     done = pinfold.run("true", options=["--workspace", str(pinfold.home)])
     assert done.returncode == 125 and b"own state" in done.stderr
@@ -218,7 +248,7 @@ def test_a_run_over_its_time_ends_with_124(each_io):
     start = time.monotonic()
     result = each_io.json("sleep", "60", options=["--timeout", "300ms"])
     assert result["status"] == "timeout" and result["exit_code"] == 124
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 25
 
 
 def test_a_tree_that_ignores_signals_is_dead_after_the_grace(each_io):
@@ -228,13 +258,13 @@ def test_a_tree_that_ignores_signals_is_dead_after_the_grace(each_io):
     start = time.monotonic()
     result = each_io.python(source, policy=policy, options=["--timeout", "500ms"])
     assert result["status"] == "timeout" and "on\n" in result["stdout"]
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 25
 
 
 def test_a_grandchild_that_holds_the_output_open_does_not_hang_the_run(each_io):
     start = time.monotonic()
     done = each_io.run("sh", "-c", "(setsid sleep 300 &) ; echo done")
-    assert done.stdout == b"done\n" and time.monotonic() - start < 5
+    assert done.stdout == b"done\n" and time.monotonic() - start < 25
 
 
 def test_output_beyond_the_cap_is_cut_and_said_to_be(each_io):
@@ -357,4 +387,8 @@ def test_every_verb_has_a_page_and_a_completion(as_root, tmp_path):
         assert f"['{name}']='--help" in completion, name
         page = lines("man", *name.split())
         assert page.startswith(f".TH pinfold-{name.replace(' ', '-')} 1\n") and ".SH EXIT STATUS" in page, name
+    for family in [*families, "bundle"]:  # "bundle" is a family of the program that all the others are links of
+        page = lines("man", family)
+        assert page.startswith(f".TH pinfold-{family} 1\n") and f".B {verbs_of(family)[0]}\n" in page, family
+    assert lines("man", "pinfold").startswith(".TH pinfold 1\n")
     assert subprocess.run(["bash", "-n"], input=completion, text=True).returncode == 0

@@ -1,5 +1,4 @@
 """pinfold run --image: roots from the layers of the store, and images that want out of them."""
-import hashlib
 import json
 import os
 import pathlib
@@ -12,9 +11,9 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import hostile_images as hostile  # noqa: E402
-from hostile_images import CHAR, DIR, LINK, entry, tar  # noqa: E402
-from test_images import make_key, sign, tree_hash  # noqa: E402
+import image_bytes as hostile  # noqa: E402
+from image_bytes import CHAR, DIR, LINK, entry, tar  # noqa: E402
+from image_store import make_key, sign, tree_hash  # noqa: E402
 
 BUSYBOX = pathlib.Path("/bin/busybox")
 APPLETS = "sh ls cat id touch mkdir echo pwd env stat sleep dd head readlink wc rm mv true test grep find sort".split()

@@ -1,52 +1,50 @@
 """The whole command on real cgroup v2: one boot of the virtual machine, many observations in it."""
 import json
 import os
-import shlex
-import subprocess
 
 import pytest
 
-from conftest import VM, build_directory
+from vm import texts
 
 SCRIPT = r"""
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin PINFOLD_STATE=/run/pin-state PINFOLD_CACHE=/tmp
+export PINFOLD_STATE=/run/pin-state PINFOLD_CACHE=/tmp
 mkdir -m 700 /run/pin-state
-note() { printf '@%s\n' "$1"; }
 note group;   pinfold run -- cat /proc/self/cgroup
 note host
 pinfold run -- sh -c 'echo up; sleep 20' >/run/up &
 until grep -q up /run/up; do sleep 0.1; done
 for file in memory.max memory.swap.max pids.max cpu.max; do cat /sys/fs/cgroup/pinfold*/[0-9]*/$file; done
 kill %1; wait
-note memory;  pinfold run --json -- /usr/bin/python3 -c 'x = bytearray(10**9)' || true
+echo '{"pinfold": 1, "name": "slow", "resources": {"wall_time": "5m"}}' >/run/slow.json # a busy host, and a slow machine in it
+note memory;  pinfold run --policy /run/slow.json --json -- /usr/bin/python3 -c 'x = bytearray(10**9)' || true
 note pids;    pinfold run --json --pids 8 -- sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1 & done; wait' || true
 note timeout; pinfold run --json --timeout 2s -- sh -c 'trap "" TERM; sleep 100' || true
 note usage;   pinfold run --json --io epoll -- sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done' || true
 note landlock; pinfold run --json -- sh -c 'touch /usr/x /tmp/y && echo no' || true
+printf '#!/bin/sh\ncat >/dev/null\necho "$1" >>/run/crashes\n' >/run/helper; chmod 755 /run/helper
+echo '|/run/helper %e' >/proc/sys/kernel/core_pattern
+note crash
+(ulimit -c 0; exec sh -c 'kill -SEGV $$') || true
+pinfold run -- /usr/bin/python3 -c 'import os; os.kill(os.getpid(), 11)'; echo $?
+zero='import ctypes, os, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); print(resource.getrlimit(resource.RLIMIT_CORE)[0], flush=True)
+ctypes.CDLL(None).syscall(160, 4, ctypes.byref((ctypes.c_ulong * 2)())); os.kill(os.getpid(), 11)'
+for profile in tool build; do
+    echo '{"pinfold": 1, "name": "zero", "extends": ["'$profile'"]}' >/run/zero.json
+    pinfold run --policy /run/zero.json -- /usr/bin/python3 -c "$zero"; echo $?
+done
+sleep 1; cat /run/crashes
+echo core >/proc/sys/kernel/core_pattern
+note clock
+for jump in '+1 year' '-2 years'; do
+    pinfold run --json --timeout 3s -- sleep 100 & sleep 1; date -s "$jump" >/dev/null; wait $! || true
+done
 note left;    find /sys/fs/cgroup -path '*/pinfold*/[0-9]*' -type d | wc -l
 """
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
-    if not VM.exists():
-        pytest.skip("no virtual machine here: PINFOLD_VM names the script")
-    folder = tmp_path_factory.mktemp("vm")
-    script = folder / "script"
-    program = build_directory() / "tools/pinfold"
-    script.write_text(f"PATH={shlex.quote(str(program))}:$PATH\n" + SCRIPT.replace("export PATH=", f"export PATH={program}:"))
-    done = subprocess.run([str(VM), "--share", str(folder), "--share", str(build_directory()), "--timeout", "240", "--", "bash", str(script)],
-                          capture_output=True, text=True, timeout=300)
-    if done.returncode == 2:
-        pytest.skip(f"the virtual machine can't be started here: {done.stderr.strip()}")
-    parts = {}
-    for line in done.stdout.splitlines():
-        if line.startswith("@"):
-            parts[line[1:]] = current = []
-        elif parts:
-            current.append(line)
-    assert "left" in parts, done.stdout + done.stderr
-    return {name: "\n".join(lines) for name, lines in parts.items()}
+    return texts(tmp_path_factory.mktemp("vm"), SCRIPT)
 
 
 def test_the_sandbox_sees_its_own_group_as_the_root(seen):
@@ -55,6 +53,18 @@ def test_the_sandbox_sees_its_own_group_as_the_root(seen):
 
 def test_the_limits_of_the_policy_are_the_groups(seen):
     assert seen["host"].splitlines() == ["536870912", "0", "64", "100000 100000"]
+
+
+def test_a_crash_inside_is_not_handed_to_the_host_s_program_for_crashes(seen):
+    """A limit of 0, as outside here, doesn't keep it from being run: so a program inside that wants one is told that it has it, and
+    keeps its byte."""
+    assert seen["crash"].splitlines() == ["139", "1", "139", "1", "139", "sh"]
+
+
+def test_a_jump_of_the_host_s_clock_ends_a_run_neither_sooner_nor_later(seen):
+    for result in map(json.loads, seen["clock"].splitlines()):
+        assert result["status"] == "timeout" and 2900 <= result["usage"]["wall_ms"] < 60000, result
+    assert len(seen["clock"].splitlines()) == 2
 
 
 def test_no_group_is_left(seen):

@@ -1,6 +1,7 @@
 """Secrets: handed in where the policy and the caller say so, and found nowhere else."""
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -230,3 +231,24 @@ def test_the_memory_that_holds_it_is_locked_and_not_dumped(as_root):
     finally:
         run.terminate()
         run.wait()
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_on_a_host_that_swaps_secrets_need_memory_that_never_is(vault):
+    """A host whose swap isn't known counts as one that swaps. cgroup v1 can't keep a command out of it, nor can a user who may
+    lock but little: the run is refused, or says so where the policy has it so. Without a secret it is a run like any other."""
+    swaps = ["strace", "-f", "-o", "/dev/null", "-e", "trace=sysinfo", "-e", "inject=sysinfo:error=EPERM"]
+    given = ["swap", *(["memory", "cpus", "pids"] if vault.pinfold.rootless else [])]
+    assured = not vault.pinfold.rootless and os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+
+    def run(options, **policy):
+        argv = vault.pinfold.argv("true", options=["--json", *options], policy=vault.pinfold.policy(secrets=["KEY"], **policy))
+        return json.loads(vault.pinfold.call([*swaps, *argv], env=vault.env).stdout)
+    asked = run(["--secret", "KEY"], optional=given)
+    if assured:
+        assert asked["exit_code"] == 0
+        asked = run(["--secret", "KEY"], optional=given, resources={"swap": "1MiB"})
+    assert asked["error"]["pointer"] == "/optional" and "secret-memory" in asked["error"]["message"], asked
+    assert run([], optional=given)["exit_code"] == 0
+    said = run(["--secret", "KEY"], optional=[*given, "secret-memory"], resources={"swap": "1MiB"})
+    assert said["exit_code"] == 0 and "secret-memory" in said["missing"]

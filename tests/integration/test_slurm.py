@@ -134,7 +134,8 @@ def slurm(programs, tmp_path_factory):
     cluster = Slurm(home, programs / "pinfold-oci")
     try:
         if not cluster.up():
-            pytest.skip("slurmd doesn't come up here: " + (home / "log/slurmd.log").read_text()[-300:])
+            said = [log.read_text()[-300:] for log in (home / "log").glob("*.log")] # slurmd's may not be there yet
+            pytest.skip(f"slurmd doesn't come up here: {said}")
         yield cluster
     finally:
         cluster.down()

@@ -238,3 +238,17 @@ def test_a_background_job_keeps_the_signals_that_it_is_to_ignore(each_io):
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(b"goes on\n", timeout=10)
     assert process.returncode == 0 and out == b"goes on\n"
+
+
+def test_no_command_inherits_the_signals_that_the_caller_ignores(each_io):
+    """All sixty-four: libc keeps some to itself, but a caller may ignore those, too."""
+    code = ("import ctypes; libc = ctypes.CDLL(None)\n"
+            "for number in range(1, 65): libc.syscall(SIGACTION, number, (ctypes.c_uint64 * 4)(1, 0, 0, 0), None, 8)")
+
+    def ignored(argv):
+        number = {"x86_64": 13, "aarch64": 134}[os.uname().machine]
+        done = subprocess.run(argv, capture_output=True, text=True, preexec_fn=lambda: exec(code, {"SIGACTION": number}))
+        return int(next(line.split()[1] for line in done.stdout.splitlines() if line.startswith("SigIgn")), 16)
+
+    assert ignored(["cat", "/proc/self/status"]) == 2**64 - 1 - 2**(signal.SIGKILL - 1) - 2**(signal.SIGSTOP - 1)
+    assert ignored(each_io.argv("cat", "/proc/self/status")) == 0

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tool_serve import Server
 from tool_sources import BAD, HOSTILE, NODE, PYTHON
 
 RESULT_KEYS = ["status", "func_return", "agent_state", "stdout", "stderr", "sandbox_config_fingerprint", "usage", "notes"]
@@ -90,6 +91,31 @@ def test_hostile_tools_cant_forge_or_break_more_than_their_own_call(as_root, nam
 
 
 # arguments
+
+KINDS = {bool: ("boolean", "maybe"), int: ("integer", "x1"), float: ("number", "x1"), str: ("string", ["no text"]), list: ("array", 5), dict: ("object", 5)}
+
+
+def bad_arguments():
+    """Of each tool the arguments that it can't take: each one missing, each one of another type, and one too many."""
+    for language, tools in (("python", PYTHON), ("javascript", NODE)):
+        for name, (source, args, _) in tools.items():
+            properties = {key: {"type": KINDS[type(given)][0]} for key, given in args.items()}
+            request = {"language": language, "source": source, "name": "f", "json_schema": schema(**properties)}
+            yield f"{name}: one too many", {**request, "args": {**args, "nosuch": 1}}, "/args/nosuch"
+            for key, given in args.items():
+                yield f"{name}: no {key}", {**request, "args": {k: v for k, v in args.items() if k != key}}, f"/args/{key}"
+                yield f"{name}: another {key}", {**request, "args": {**args, key: KINDS[type(given)][1]}}, f"/args/{key}"
+
+
+def test_there_are_sixty_tools_and_each_refuses_bad_arguments(as_root):
+    assert len(PYTHON) + len(NODE) >= 70
+    server = Server(as_root)
+    for name, request, pointer in bad_arguments():
+        server.send({"id": name, "call": request})
+        answer = server.receive()
+        assert answer["exit_code"] == 125 and answer["error"]["pointer"] == pointer, (name, answer)
+    server.close()
+
 
 TYPED = schema(count={"type": "integer", "minimum": 1, "maximum": 10}, ratio={"type": "number", "default": 0.5},
                name={"type": "string", "minLength": 2, "default": "none"}, deep={"type": "boolean", "default": False},
@@ -256,7 +282,7 @@ def test_typescript_with_an_installed_transpiler(as_root, tmp_path):
     package.mkdir(parents=True)
     (package / "package.json").write_text('{"name": "esbuild", "main": "index.js"}')
     (package / "index.js").write_text(
-        "exports.transformSync = (source, o) => { if (o.loader !== 'ts' || o.format !== 'esm') throw new Error('options');\n"
+        "exports.transform = async (source, o) => { if (o.loader !== 'ts' || o.format !== 'esm') throw new Error('options');\n"
         "  return {code: source.replace(/interface.*\\n/, '').replace(/<T.*?>/, '').replace(/: (T|number|Promise<number>)/g, '')}; };")
     request = {"language": "typescript", "source": TYPED_SOURCE, "name": "f", "args": {"p": {"x": "4"}}, "json_schema": schema(p={"type": "object"}, n={"default": 2})}
     request["args"] = {"p": {"x": 4}}
@@ -303,10 +329,22 @@ def test_javascript_takes_named_arguments_where_the_request_says_so(as_root):
     ("async function f() { throw new RangeError('far') }", "RangeError", "far"), ("function f() { throw 'text' }", "string", "text"),
     ("function f() { process.exit(0) }", "Exit", "process.exit(0)"), ("function f() { return new Promise(() => {}) }", "Unsettled", "never kept"),
     ("function f( {", "SyntaxError", ""), ("function f() { setTimeout(() => { throw new Error('later') }, 1); return new Promise(() => {}) }", "Error", "later"),
-    ("export default 1; const f = 3;", "TypeError", "no function")])
+    ("export default 1; const f = 3;", "TypeError", "no function"), ("function f() { throw Object.create(null) }", "object", "without a text] was thrown"),
+    ("function f() { const e = new Error('m'); Object.defineProperty(e, 'stack', { get() { throw 1 } }); throw e }", "Error", "m"),
+    ("function f() { const e = new Error('m'); e.message = { toString() { throw 1 } }; e.name = 5; throw e }", "5", "without a text"),
+    ("function f() { throw new Proxy({}, { getPrototypeOf() { throw 1 }, get() { throw 2 } }) }", "object", "without a text] was thrown")])
 def test_javascript_that_fails(as_root, source, kind, message):
     fault = failure(call(as_root, {"language": "javascript", "source": source, "name": "f"}))
     assert fault["type"] == kind and message in fault["message"]
+
+
+@pytest.mark.parametrize("source, line", [
+    ("const a = 1;\nfunction f() { return a b }", "tool:2\nfunction f() { return a b }\n                        ^\nSyntaxError: "),
+    ("import 'path';\nimport { nothing } from 'fs';\nconst f = () => 1", "tool:2\nimport { nothing } from 'fs';\n         ^"),
+    ("const f = () => 1;\nJSON.parse('{')", "at tool:2:6"), ("const f = () => 1;\nthrow Object.freeze(new SyntaxError('mine'))", "at tool:2:21")])
+def test_javascript_that_is_no_module_is_told_where(as_root, source, line):
+    fault = failure(call(as_root, {"language": "javascript", "source": source, "name": "f"}))
+    assert fault["type"] == "SyntaxError" and line in fault["traceback"], fault
 
 
 # the published schemas
@@ -317,7 +355,7 @@ def test_schemas_name_what_is_taken_and_given():
     table = source[source.index("static const struct field fields[]"):]
     assert set(request["properties"]) == set(re.findall(r'\{"(\w+)",', table[:table.index("};")]))
     result = json.loads((ROOT / "tools/schema/tool-result.schema.json").read_text())
-    assert result["required"] == RESULT_KEYS and list(result["properties"]) == [*RESULT_KEYS, "dependencies"]
+    assert result["required"] == RESULT_KEYS and list(result["properties"]) == [*RESULT_KEYS, "denials", "dependencies"]
 
 
 @pytest.mark.parametrize("source", ["def f(): return {'a': [1]}", "def f(): return 1 / 0", "import os\ndef f(): os._exit(1)"])

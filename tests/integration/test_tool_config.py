@@ -1,12 +1,18 @@
 """pinfold tool call with stored configurations: layers of environment, secrets, limits, policies, fingerprints."""
+import hashlib
 import itertools
 import json
+import os
+import shutil
 import sqlite3
+import time
 
 import pytest
 
 from test_config import SECRET, Store
 from test_tool import ROOT, failure, python, value
+from test_tool_warm import clear, pool, prepare
+from tool_serve import Server
 
 ENV = "import os\ndef f():\n  return dict(os.environ)"
 
@@ -103,6 +109,81 @@ def test_a_secret_reaches_the_tool_and_nothing_else(store):
     assert (code, result["func_return"], result["stdout"]) == (0, len(SECRET), ["x ***"])
     code, result = call(store, "import os\ndef f():\n  return [os.environ['KEY'], 1]")
     assert result["func_return"] == ["***", 1]
+
+
+SEES = "import os\ndef f():\n  print(os.environ['KEY'])\n  return [os.environ['KEY'], len(os.environ['KEY']), os.environ.get('OTHER'), sorted(n for n in os.environ if n.startswith('SAMPLE')), open('/proc/1/stat').read().split()[21]]"
+SEES_NODE = "import fs from 'fs';\nconst f = () => { console.log(process.env.KEY); return [process.env.KEY, process.env.KEY.length, process.env.OTHER ?? null, Object.keys(process.env).filter((n) => n.startsWith('SAMPLE')), fs.readFileSync('/proc/1/stat', 'utf8').split(' ')[21]]; };"
+HAS_NODE = shutil.which("node", path="/usr/bin:/usr/local/bin") is not None
+
+
+def holds(pid, text):
+    """Whether a process has these bytes in memory that it can write."""
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory, open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+        for line in maps:
+            start, end = (int(x, 16) for x in line.split()[0].split("-"))
+            if "w" in line.split()[1]:
+                memory.seek(start)
+                try:
+                    if text in memory.read(end - start):
+                        return True
+                except OSError:
+                    pass
+    return False
+
+
+@pytest.mark.parametrize("language, source, reuse", [
+    ("python", SEES, "never"), ("python", SEES, "fingerprint"),
+    pytest.param("javascript", SEES_NODE, "never", marks=pytest.mark.skipif(not HAS_NODE, reason="the host has no node"))])
+def test_a_secret_is_handed_to_a_sandbox_that_waited_and_ends_with_the_call(root_store, language, source, reuse):
+    root_store.pinfold.call([str(root_store.pinfold.program), "pool", "set", "--ahead", "1"])
+    root_store("env", "set", "--secret", "KEY", input=SECRET.encode())
+    root_store("env", "set", "OTHER=open")
+    server = Server(root_store.pinfold)
+    seen = []
+    for _ in range(2):
+        prepare(root_store.pinfold, language=language, reuse=reuse)
+        assert all(place["kind"] == "ahead" for place in pool(root_store.pinfold)["sandboxes"])
+        waited_until = time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")
+        result = server.call(source, language=language, reuse=reuse)["result"]
+        assert (result["status"], result["stdout"], result["notes"]) == ("success", ["***"], []), result
+        assert result["func_return"][:4] == ["***", len(SECRET), "open", []], result
+        seen.append(int(result["func_return"][4]))
+        assert seen[-1] < int(waited_until)
+    assert seen[0] != seen[1]  # each its own
+    found = [place for place in root_store.pinfold.home.rglob("*") if place.is_file() and not place.is_relative_to(root_store.keys) and SECRET.encode() in place.read_bytes()]
+    assert not found and not holds(server.process.pid, SECRET.encode())
+    plain = server.call(f"def f(): return {SECRET!r}", reuse="cold", env={"call": {"KEY": None}})["result"]  # the control: what a call brings itself is there
+    assert plain["func_return"] == SECRET and holds(server.process.pid, SECRET.encode())
+    server.close()
+    clear(root_store.pinfold)
+
+
+def test_a_sandbox_that_waited_gets_a_secret_only_at_its_level_and_whole(root_store):
+    root_store.pinfold.call([str(root_store.pinfold.program), "pool", "set", "--ahead", "1"])
+    source = "import hashlib, os\ndef f(): return {n: hashlib.md5(os.environb[n.encode()]).hexdigest() for n in ('A', 'B', 'C') if n in os.environ}"
+    values = {"A": "a=b\n=\tü" * 9, "B": "b" * 9000, "C": "covered by the call"}
+    for name, text in values.items():
+        root_store("env", "set", "--secret", name, input=text.encode())
+
+    def call_now():
+        prepare(root_store.pinfold, reuse="never")
+        code, result = call(root_store, source, reuse="never", env={"agent": {"B": "plain"}, "call": {"C": None}})
+        return result["func_return"] if code == 0 else result
+    assert call_now() == {"A": hashlib.md5(values["A"].encode()).hexdigest(), "B": hashlib.md5(b"plain").hexdigest()}
+    root_store("env", "set", "--secret", "A", input=b"x" * 40000)
+    code, result = call(root_store, source, reuse="never")  # more than a pipe takes at once
+    assert code == 0 and "32768 bytes" in result["notes"][-1] and result["func_return"]["A"] == hashlib.md5(b"x" * 40000).hexdigest()
+    root_store("env", "set", "--secret", "A", input=b"short again")
+    root_store("env", "set", "--secret", "PYTHONHASHSEED", input=b"1234")
+    code, result = call(root_store, source, reuse="never")
+    assert code == 0 and "PYTHONHASHSEED" in result["notes"][-1]
+    root_store("env", "unset", "PYTHONHASHSEED")
+    prepare(root_store.pinfold, reuse="never")
+    (key,) = root_store.keys.iterdir()
+    key.unlink()
+    code, result = call(root_store, source, reuse="never")
+    assert code == 125 and "sealed" in result["error"]["message"], result
+    clear(root_store.pinfold)
 
 
 def test_a_secret_is_one_level_among_the_others(root_store):
@@ -221,6 +302,26 @@ def test_a_privileged_tool_runs_by_the_privileged_policy_and_never_without_a_san
     assert run(root_store, request)[0] == 125  # and not some other way
 
 
+def test_what_waits_with_an_earlier_configuration_is_replaced(root_store):
+    def names():
+        return sorted(place["name"] for place in pool(root_store.pinfold)["sandboxes"])
+    root_store("config", "create", "--default", "c", "-", content={"pids": 40})
+    root_store("config", "create", "other", "-", content={"pids": 41})
+    prepare(root_store.pinfold)
+    prepare(root_store.pinfold, configuration="other")
+    prepare(root_store.pinfold, env={"call": {"A": "1"}})
+    before = names()
+    assert len(before) == 3  # variables of a call's own are another fingerprint of the same configuration: both stay
+    for change in (lambda: root_store("config", "update", "c", "-", content={"pids": 42}), lambda: root_store("env", "set", "X=1"),
+                   lambda: root_store("env", "set", "X=2")):
+        change()
+        prepare(root_store.pinfold)
+        after = names()
+        assert len(after) == 2 and len(set(after) & set(before)) == 1, (before, after)  # the other configuration's
+        before = after
+    clear(root_store.pinfold)
+
+
 def test_a_damaged_store_is_no_call(root_store):
     root_store("config", "get")
     root_store.file.write_bytes(b"x" * 8192)
@@ -233,13 +334,13 @@ def test_the_published_schema_names_every_key(root_store):
     schema = json.loads((ROOT / "tools/schema/tool-config.schema.json").read_text())
     good = {"description": "d", "policy": "tool", "privileged_policy": "/etc/p.json", "image": "host", "egress": ["h.example:1"],
             "memory": "64MiB", "cpus": "0.5", "pids": 8, "timeout": "3s", "pip_requirements": ["a==1"], "npm_requirements": ["a@1"],
-            "pip_index": "https://index.example/simple", "npm_registry": "https://registry.example/", "index_hosts": ["f.example:443"]}
+            "pip_index": "https://index.example/simple", "npm_registry": "https://registry.example/", "index_hosts": ["f.example:443"], "frames": "stdout-letta"}
     assert set(good) == set(schema["properties"])
     jsonschema.validate(good, schema)
     assert root_store("config", "create", "all", "-", content=good)["configuration"] == good
     bad = {"policy": "../x", "privileged_policy": "", "egress": "x", "memory": 1, "cpus": "-1", "pids": 0, "timeout": "soon",
            "pip_requirements": [1], "npm_requirements": {}, "pip_index": "file:///x", "npm_registry": "x", "index_hosts": [1],
-           "description": 1, "image": None}
+           "description": 1, "image": None, "frames": "stdout"}
     for key, content in bad.items():
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({key: content}, schema)

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from conftest import has_module
 from test_tool_warm import clear
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -20,10 +21,8 @@ def call(pinfold, **request):
     return done.returncode, json.loads(done.stdout)
 
 
-def needs(module):
-    """Debian's Python is the sandbox's, and need not be the one that runs the tests."""
-    found = subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return pytest.mark.skipif(found.returncode != 0, reason=f"the host has no python3-{module}")
+def needs_module(name):
+    return pytest.mark.skipif(not has_module(name), reason=f"not installed: python3-{name}")
 
 
 @pytest.mark.parametrize("path", RUNNERS, ids=lambda path: path.name)
@@ -71,6 +70,47 @@ def test_typescript_that_is_none_says_where(as_root):
     assert code == 1 and result["func_return"]["type"] == "SyntaxError" and "esbuild" in result["func_return"]["message"], result
 
 
+def loads_site(pinfold, source):
+    """Whether the interpreter has run site by the end; asked in a way that doesn't make it."""
+    source += "\nimport os\ndef f(): return 'site' in getattr(os.sys, 'modules')"
+    code, result = call(pinfold, language="python", source=source)
+    assert code == 0, result
+    return result["func_return"]
+
+
+def test_site_runs_where_a_call_can_see_it(as_root):
+    assert not loads_site(as_root, "import json, re, subprocess, csv")
+    assert loads_site(as_root, "try:\n  import no_such_package\nexcept ImportError: pass")
+    assert loads_site(as_root, "import importlib.metadata")
+    assert loads_site(as_root, "def g(): return lambda: exit")
+
+
+def test_variables_of_the_interpreter_are_heard_from_the_start(as_root):
+    work = as_root.home / "work"
+    work.mkdir()
+    (work / "sitecustomize.py").write_text("import sys\nsys.customized = True\n")
+    request = {"language": "python", "name": "f", "source": "import os\ndef f(): return hasattr(os.sys, 'customized')", "args": {}}
+    for env, expected in (({"PYTHONPATH": "/workspace"}, True), ({}, False)):
+        done = as_root.call([str(as_root.program), "tool", "call", "--workspace", f"{work}:ro"], input=json.dumps({**request, "env": {"call": env}}).encode())
+        assert json.loads(done.stdout)["func_return"] is expected, done.stdout
+
+
+def test_an_environment_of_the_image_is_itself(as_root):
+    """The interpreter of a virtual environment that nothing names but PATH."""
+    venv = as_root.home / "venv"
+    made = subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", venv], capture_output=True)
+    if made.returncode != 0:
+        pytest.skip("the host's Python makes no virtual environments")
+    packages = next(venv.glob("lib/python3*/site-packages"))
+    (packages / "only_here.py").write_text("HERE = 1\n")
+    policy = as_root.policy(filesystem={"mounts": [{"source": str(venv), "target": str(venv), "access": "read-only"}]},
+                            environment={"set": {"PATH": f"{venv}/bin:/usr/bin:/bin"}})
+    for source in ("import only_here, sys\ndef f(): return [only_here.HERE, sys.prefix]", "import sys\ndef f():\n  import only_here\n  return [only_here.HERE, sys.prefix]"):
+        request = {"language": "python", "name": "f", "source": source, "args": {}}
+        done = as_root.call([str(as_root.program), "tool", "call", "--policy", policy], input=json.dumps(request).encode())
+        assert json.loads(done.stdout)["func_return"] == [1, str(venv)], done.stdout
+
+
 MODELS = """
 from typing import List, Optional
 from pydantic import BaseModel
@@ -86,7 +126,7 @@ def f(line: Line, first: Point) -> Line:
 """
 
 
-@needs("pydantic")
+@needs_module("pydantic")
 def test_pydantic_models_in_and_out(as_root):
     args = {"line": {"name": "a", "points": [{"x": "1"}]}, "first": {"x": 2, "y": 0.5}}
     code, result = call(as_root, language="python", source=MODELS, args=args)
@@ -95,7 +135,7 @@ def test_pydantic_models_in_and_out(as_root):
     assert code == 1 and result["func_return"]["type"] == "ValidationError", result
 
 
-@needs("numpy")
+@needs_module("numpy")
 def test_numpy(as_root):
     source = "import numpy as np\ndef f(rows):\n  a = np.array(rows, dtype=float)\n  return {'mean': a.mean(axis=0), 'dot': a @ a.T, 'n': a.size, 'top': a.max()}"
     code, result = call(as_root, language="python", source=source, args={"rows": [[1, 2], [3, 4]]})
@@ -104,7 +144,7 @@ def test_numpy(as_root):
     assert code == 1 and result["func_return"]["type"] == "ValueError"
 
 
-@needs("pandas")
+@needs_module("pandas")
 def test_pandas(as_root):
     source = "import io, pandas as pd\ndef f(text): return pd.read_csv(io.StringIO(text)).groupby('k')['v'].sum().to_dict()"
     code, result = call(as_root, language="python", source=source, args={"text": "k,v\na,1\nb,2\na,3\n"})
@@ -113,7 +153,7 @@ def test_pandas(as_root):
     assert code == 1 and result["func_return"]["type"] == "KeyError"
 
 
-@needs("matplotlib")
+@needs_module("matplotlib")
 def test_a_picture_of_matplotlib(as_root):
     source = ("import base64, io, os\nos.environ.update(MPLCONFIGDIR='/tmp', MATPLOTLIBRC='/tmp/rc')\nopen('/tmp/rc', 'w').close()  # Debian's is in /etc\nimport matplotlib\nmatplotlib.use('Agg')\nfrom matplotlib import pyplot\n"
               "def f(xs):\n  pyplot.plot(xs); out = io.BytesIO(); pyplot.savefig(out, format='png'); return base64.b64encode(out.getvalue()).decode()")

@@ -1,6 +1,7 @@
 """Calls in sandboxes that are there already: what a call leaves, the next one doesn't find."""
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -9,41 +10,9 @@ import time
 
 import pytest
 
+from conftest import build_directory
+from tool_serve import Server
 from tool_sources import BAD, HOSTILE, NODE, PYTHON
-
-
-class Server:
-    """A client's `tool serve`."""
-
-    def __init__(self, pinfold, *options):
-        self.process = pinfold.spawn([str(pinfold.program), "tool", "serve", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.number = 0
-
-    def send(self, line):
-        self.process.stdin.write((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n")
-        self.process.stdin.flush()
-
-    def receive(self, seconds=60):
-        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
-        assert ready, "no answer"
-        return json.loads(self.process.stdout.readline())
-
-    def call(self, source, args=None, reuse="fingerprint", language="python", name="f", **fields):
-        self.number += 1
-        self.send({"id": self.number, "call": {"language": language, "name": name, "source": source, "args": args or {}, "reuse": reuse, **fields}})
-        answer = self.receive()
-        assert answer["id"] == self.number, answer
-        return answer
-
-    def value(self, source, args=None, **fields):
-        answer = self.call(source, args, **fields)
-        assert answer.get("result", {}).get("status") == "success", answer
-        return answer["result"]["func_return"]
-
-    def close(self):
-        self.process.stdin.close()
-        assert self.process.wait(30) == 0
-        self.process.stdout.close()
 
 
 def prepare(pinfold, language="python", reuse="fingerprint", options=(), **fields):
@@ -152,8 +121,16 @@ POISON = {
     "queues and shared memory": ("import ctypes\ndef f():\n  c = ctypes.CDLL(None)\n  assert c.shmget(1, 4096, 0o1666) == c.semget(1, 1, 0o1666) == c.msgget(1, 0o1666) == -1", "def f(): return 1", 1),
     "a shared memory segment": ("from multiprocessing import shared_memory\ndef f(): shared_memory.SharedMemory('evil', True, 4096); return 1",
                                 "import os\ndef f(): return os.listdir('/dev/shm')", []),
-    "a socket in the abstract": ("import os, socket\ndef f():\n  if os.fork() == 0:\n    s = socket.socket(socket.AF_UNIX); s.bind('\\0evil'); s.listen(); s.accept()\n  return 1",
+    "a socket in the abstract": ("import os, socket, time\ndef f():\n  s = socket.socket(socket.AF_UNIX); s.bind('\\0evil'); s.listen()\n  if os.fork() == 0: time.sleep(1000)\n  return 1",
                                  "import socket\ndef f():\n  s = socket.socket(socket.AF_UNIX)\n  try: s.connect('\\0evil')\n  except OSError: return 'nobody'", "nobody"),
+    "what the interpreter keeps": ("import atexit, sys\ndef f():\n  sys.evil = []\n  atexit.register(sys.evil.append, 1)\n  sys.settrace(None); sys.setrecursionlimit(200)",
+                          "import sys\ndef f(): return [hasattr(sys, 'evil'), sys.getrecursionlimit() > 900]", [False, True]),
+    "hooks of imports": ("import sys\nclass Evil:\n  def find_spec(self, name, *_):\n    if name == 'colorsys': raise SystemExit('evil')\ndef f():\n  sys.meta_path.insert(0, Evil()); sys.path.insert(0, '/tmp'); sys.path_importer_cache.clear()",
+                         "import sys\ndef f():\n  import colorsys\n  return [type(m).__name__ for m in sys.meta_path if type(m).__name__ == 'Evil'] + [p for p in sys.path if p == '/tmp']", []),
+    "a watch of files": ("import ctypes, os\ndef f():\n  c = ctypes.CDLL(None)\n  fd = c.inotify_init1(0)\n  assert fd < 0 or c.inotify_add_watch(fd, b'/tmp', 0x100) >= 0\n  os.dup2(fd if fd >= 0 else 0, 77)",
+                         "import os\ndef f(): return os.path.exists('/proc/self/fd/77')", False),
+    "a method of the library": ("import json\ndef f(): json.JSONEncoder.default = lambda self, o: 'evil'",
+                                "import json\ndef f():\n  try: return json.dumps(object())\n  except TypeError: return 'sound'", "sound"),
     "a crash": ("import ctypes\ndef f(): ctypes.string_at(0)", "def f(): return 'sound'", "sound"),
 }
 
@@ -168,6 +145,24 @@ def test_a_call_cant_poison_the_next(warm, name):
     assert warm.value(probe) == expected
     if name != "a deep tree":  # more than 32 levels: that sandbox ends
         assert len(pool(warm.pinfold)["sandboxes"]) == 1
+
+
+# what of these a process can do to itself, and to what it shares with another: without a fork for each call, and what
+# is removed after it, the next one would find it
+REACHES = ["a module", "monkeypatching", "the runner's own module", "the environment", "files in /tmp and /dev/shm", "many files", "symbolic links out", "threads",
+           "processes", "umask, directory and signals", "a shared memory segment", "a socket in the abstract", "the zygote's limits", "what the interpreter keeps",
+           "hooks of imports", "a watch of files", "a method of the library"]
+
+
+@pytest.mark.parametrize("name", REACHES)
+def test_without_a_process_of_its_own_the_next_call_is_poisoned(as_root, name):
+    """The control: both calls in one process."""
+    poison, probe, expected = POISON[name]
+    source = f"import asyncio, inspect\nA, B = {{}}, {{}}\nexec({poison!r}, A)\nexec({probe!r}, B)\ndef f():\n  A['f']()\n  got = B['f']()\n  return asyncio.run(got) if inspect.isawaitable(got) else got"
+    request = {"language": "python", "name": "f", "source": source, "args": {}}
+    done = as_root.call([str(as_root.program), "tool", "call"], input=json.dumps(request).encode())
+    result = json.loads(done.stdout)
+    assert result["status"] != "success" or result["func_return"] != expected, result
 
 
 def test_without_the_shield_the_first_process_can_be_killed(as_root):
@@ -201,7 +196,10 @@ def test_a_dead_zygote_is_replaced(warm):
     shown = json.loads(warm.pinfold.call([str(warm.pinfold.program), "show", place, "--json"]).stdout)
     children = open(f"/proc/{shown['supervisor']}/task/{shown['supervisor']}/children").read().split()
     zygote = open(f"/proc/{children[0]}/task/{children[0]}/children").read().split()[0]
-    os.kill(int(zygote), signal.SIGKILL)
+    gone = os.pidfd_open(int(zygote))
+    signal.pidfd_send_signal(gone, signal.SIGKILL)
+    assert select.select([gone], [], [], 60)[0]  # until then its fork may take a call, which dies with it
+    os.close(gone)
     assert warm.value("def f(): return 1") == 1
     assert warm.value("def f(): return 2") == 2
 
@@ -215,6 +213,30 @@ def test_memory_that_runs_out_is_the_call_s_own_end(as_root):
     assert server.value("def f(): return 1") == 1
     server.close()
     clear(as_root)
+
+
+def test_what_waits_with_the_runners_of_another_release_is_replaced(warm, programs, tmp_path):
+    """An upgrade: the same programs but for the digest of the runners that one of them carries."""
+    pinfold, digest = warm.pinfold, re.search(rb'_digest\[\] = "([0-9a-f]{64})"', (build_directory() / "generated/pin_tool_runners.c").read_bytes())[1]
+    other = shutil.copytree(programs, tmp_path / "upgraded")
+    carried = (other / "pinfold-tool").read_bytes()
+    assert carried.count(digest) == 1
+    (other / "pinfold-tool").write_bytes(carried.replace(digest, digest[::-1]))
+
+    def names():
+        return {place["name"].rsplit("-", 3)[0]: place["name"] for place in pool(pinfold)["sandboxes"]}
+
+    def run(program, verb):
+        request = {"language": "python", "name": "f", "source": "import os\ndef f(): return os.getppid()", "reuse": "fingerprint"}
+        done = pinfold.call([str(program), "tool", verb], input=json.dumps(request).encode())
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)["func_return"] if verb == "call" else None
+    before = names()
+    run(other / "pinfold", "prepare")
+    after = names()
+    assert len(before) == len(after) == 1 and before.keys() == after.keys() and before != after
+    assert run(other / "pinfold", "call") == 2 and names() == after  # by the new one's fork
+    assert warm.value("def f(): return 1") == 1  # a server of the release before has nothing that waits, and answers
 
 
 def test_other_variables_are_another_fingerprint(warm):
@@ -249,6 +271,57 @@ def test_javascript_tools_in_a_process_that_waited(warm):
         fields = {"json_schema": {"name": "f", "parameters": {"type": "object", "properties": {key: {} for key in args}}}}
         prepare(warm.pinfold, language="javascript", **fields)
         assert warm.value(source, args, language="javascript", **fields) == expected, name
+
+
+HAS_NODE = shutil.which("node", path="/usr/bin:/usr/local/bin") is not None
+TYPED = "export async function f<T extends number>(n: T): Promise<number> { return n + 1; }"
+
+
+@pytest.mark.skipif(not HAS_NODE or shutil.which("esbuild", path="/usr/bin:/bin") is None, reason="the host has no node, or no esbuild")
+def test_typescript_is_stripped_by_a_service_that_waited_and_is_gone_when_the_tool_runs(warm):
+    fields = {"language": "typescript", "json_schema": {"parameters": {"type": "object", "properties": {"n": {}}}}}
+    gone = """import fs from 'node:fs';
+const names = (): string[] => fs.readdirSync('/proc').filter((p) => Number(p)).flatMap((p) => { try { return [fs.readFileSync(`/proc/${p}/comm`, 'utf8').trim()]; } catch { return []; } });
+export async function f(n: number): Promise<boolean> { for (let i = 0; i < 500 && names().includes('esbuild'); i++) await new Promise((r) => setTimeout(r, 10)); return !names().includes('esbuild'); }"""
+    for source, expected in [(TYPED, 2), (TYPED.replace("n + 1", "n + 2 /* \u00fc€😀 */"), 3), ("enum E { A = 7 }\nexport const f = (): E => E.A;", 7), (gone, True), ("export const f = () => '" + "x" * 300000 + "' as string;", "x" * 300000)]:
+        prepare(warm.pinfold, **fields)
+        answer = warm.call(source, {"n": 1}, **fields)["result"]
+        assert (answer["func_return"], answer["notes"]) == (expected, []), answer
+    prepare(warm.pinfold, **fields)
+    fault = warm.call("export function f(n: number {", {"n": 1}, **fields)["result"]["func_return"]
+    assert fault["type"] == "SyntaxError" and "<stdin>:1:28" in fault["message"], fault
+
+
+@pytest.mark.skipif(not HAS_NODE, reason="the host has no node")
+@pytest.mark.parametrize("service", ["echo nonsense; cat > /dev/null", "exit 1", "printf '\\377\\377\\377\\377'; cat > /dev/null", "printf '\\001\\0\\0\\0x\\005\\0\\0\\0\\001\\0\\0\\0\\006'; cat > /dev/null", "exec cat", ":"])
+def test_an_esbuild_that_has_no_such_service_is_used_as_a_program(as_root, tmp_path, service):
+    program = tmp_path / "work/esbuild"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ncase $1 in\n--version) echo 9.9 ;;\n--service=9.9) {service} ;;\n*) exec sed 's/: number//g' ;;\nesac\n")
+    program.chmod(0o755)
+    policy = as_root.policy(environment={"set": {"PATH": "/workspace:/usr/bin:/bin"}})
+    options = ["--policy", policy, "--workspace", f"{program.parent}:ro"]
+    prepare(as_root, language="typescript", reuse="never", options=options)
+    server = Server(as_root, *options)
+    answer = server.call("export function f(): number { return 4; }", language="typescript", reuse="never")["result"]
+    assert (answer["func_return"], answer["notes"]) == (4, []), answer
+    server.close()
+    clear(as_root)
+
+
+@pytest.mark.skipif(not HAS_NODE, reason="the host has no node")
+def test_what_two_kinds_of_calls_have_used_is_both_started_anew(warm):
+    for language in ("python", "javascript"):
+        prepare(warm.pinfold, language=language, reuse="never")
+    before = {place["name"].rsplit("-", 1)[0] for place in pool(warm.pinfold)["sandboxes"] if place["kind"] == "ahead"}
+    assert len(before) == 2
+    for language, source in (("python", "def f(): return 1"), ("javascript", "const f = () => 1")):  # at once: both are missing one then
+        warm.send({"id": language, "call": {"language": language, "name": "f", "source": source, "args": {}, "reuse": "never"}})
+    assert all(warm.receive()["result"]["func_return"] == 1 for _ in range(2))
+    end = time.monotonic() + 60
+    while {place["name"].rsplit("-", 1)[0] for place in pool(warm.pinfold)["sandboxes"] if place["kind"] == "ahead" and place["state"] == "idle"} != before:
+        assert time.monotonic() < end, pool(warm.pinfold)
+        time.sleep(0.05)
 
 
 def test_calls_at_the_same_time_never_wait_for_each_other(warm):

@@ -1,8 +1,15 @@
 pin_unit_test(test_egress_spelling LIBRARIES pin_egress)
 pin_unit_test(test_egress_judge LIBRARIES pin_egress)
 pkg_check_modules(LDNS REQUIRED IMPORTED_TARGET ldns) # the oracle for our DNS messages
+pin_unit_test(test_egress_openings LIBRARIES pin_egress)
 pin_unit_test(test_egress_parsers LIBRARIES pin_egress PkgConfig::LDNS)
+pin_unit_test(test_egress_svcb LIBRARIES pin_egress PkgConfig::LDNS)
 
 # For the integration tests: a program behind a broker, without the rest of a sandbox.
 add_executable(egress_harness "${CMAKE_SOURCE_DIR}/tests/integration/egress_harness.c")
 target_link_libraries(egress_harness PRIVATE pin_flags pin_egress_host pin::cap)
+
+# A sanitizer's memory is beyond the broker's limit, and its calls are no broker's.
+if(NOT PIN_SANITIZE)
+    pin_unit_test(test_egress_walls SOURCES "${CMAKE_SOURCE_DIR}/runtime/egress/broker/walls.c" LIBRARIES pin_base pin::seccomp pin::cap)
+endif()

@@ -1,3 +1,4 @@
+pin_unit_test(test_kept_home LIBRARIES pin_kept)
 pin_unit_test(test_kept_request LIBRARIES pin_kept)
 pin_unit_test(test_kept_wire LIBRARIES pin_kept)
 pin_unit_test(test_kept_log LIBRARIES pin_kept)

@@ -216,6 +216,12 @@ static void protection(struct text *text) {
 
 static const char *const proxies[] = {"{\"url\": \"http://p.example.com:3128\"}",
                                       "{\"url\": \"socks5://10.0.0.1:1080\", \"secret\": \"KEY_A\"}"};
+static const char *const published_ports[] = {"80=127.0.0.1:0", "80=127.0.0.1:8080", "80=unix:web",
+                                              "81=[::1]:0"};
+static void published(struct text *text) {
+    add(text, "\"%s\"", PICK(text->random, published_ports));
+}
+
 static const char *const unknown[] = {"\"nxdomain\"", "\"refused\""};
 static const char *const failure[] = {"\"refuse\"", "\"count\""};
 static const char *const sizes[] = {"\"1MiB\"", "\"64MiB\"", "\"3GiB\"", "\"unlimited\""};
@@ -227,6 +233,7 @@ static const char *const cpus[] = {"0.5", "1", "\"8\"", "\"unlimited\""};
 static const char *const flags[] = {"true", "false"};
 static const char *const accesses[] = {"\"none\"", "\"read-only\"", "\"copy-on-write\"", "\"read-write\""};
 static const char *const roots[] = {"\"read-only\"", "\"overlay\""};
+static const char *const storages[] = {"\"memory\"", "\"disk\""};
 static const char *const caps[] = {"\"discard\"", "\"kill\""};
 static const char *const denials[] = {"\"errno\"", "\"kill\""};
 static const char *const baselines[] = {"\"strict\"", "\"tool\"", "\"build\"", "\"oci\""};
@@ -241,6 +248,7 @@ static void add_filesystem(struct text *text) {
     else
         FIELD(text, "root", roots);
     FIELD(text, "root_size", sizes);
+    FIELD(text, "root_storage", storages);
     open_object(text, "workspace");
     FIELD(text, "access", accesses);
     FIELD(text, "size", sizes);
@@ -273,6 +281,7 @@ static void add_rest(struct text *text) {
     open_object(text, "network");
     add_list(text, "egress", egress);
     add_list(text, "deny", deny);
+    add_list(text, "publish", published);
     add(text,
         "%s\"budgets\": [{\"name\": \"x\", \"bytes_out\": %s, \"connections\": %s}, {\"name\": \"y\", "
         "\"rate\": %s}]",

@@ -82,6 +82,8 @@ static const struct {
      EGRESS("{\"host\": \"a.x.org\", \"ports\": [11434]}"),                                                                                                                              "/network/egress/0"           },
     {"PF025", "\"resources\": {\"core\": \"1MiB\"}, \"secrets\": [\"KEY\"]",
      "\"resources\": {\"core\": \"1MiB\"}",                                                                                                                                              "/resources/core"             },
+    {"PF027", "\"network\": {\"publish\": [\"80=127.0.0.1:0\"]}",
+     "\"network\": {\"publish\": [\"80=unix:web\"]}",                                                                                                                                    "/network/publish/0"          },
     {"PF026",
      "\"filesystem\": {\"mounts\": [{\"source\": \"/srv/d\", \"target\": \"/d\", \"access\": "
      "\"read-write\"}]}",                                                                                "\"filesystem\": {\"write\": [\"/d\"], \"mounts\": [{\"source\": \"/srv/d\", \"target\": \"/d\", "

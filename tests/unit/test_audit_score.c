@@ -146,6 +146,10 @@ static void bad_weights_are_refused(void **state) {
         "{\"parts\": {\"nothing\": 1}}",
         "{\"partial\": 2}",
         "{\"calls\": {\"read\": 1, \"read\": 2}}",
+        "{\"calls\": [1]}",
+        "{\"calls\": 5}",
+        "{\"parts\": [1]}",
+        "{\"grants\": null}",
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         PIN_WEIGHTS struct pin_weights weights;

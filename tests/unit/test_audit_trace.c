@@ -206,7 +206,7 @@ static void destinations_become_rules_without_wildcards(void **state) {
     for (size_t i = 0; i < 4; i++)
         pin_recording_target(&fixture.recording, &targets[i]);
     assert_json(part(learn(&fixture), "network", "egress"),
-                "[{\"host\":\"a.test\",\"ports\":[443,80]},"
+                "[{\"host\":\"a.test\",\"ports\":[80,443],\"protocol\":\"tcp\"},"
                 "{\"host\":\"b.test\",\"ports\":[53],\"protocol\":\"udp\"}]");
     assert_int_equal(json_array_size(fixture.learned.wanted), 1);
     end(&fixture);

@@ -24,6 +24,14 @@ static const struct escape_row escapes[] = {
     {"back\\slash",  "back\\\\slash" },
 };
 
+static void what_is_escaped_already_stays_as_it_is(void **state) {
+    (void)state;
+    char once[64], twice[64];
+    (void)pin_escape(once, sizeof(once), "a\\b\x1b[2J\n", 9);
+    assert_string_equal(pin_show(twice, sizeof(twice), once), once);
+    assert_string_equal(pin_show(twice, sizeof(twice), "\x1b[2J\n"), "\\x1b[2J\\n");
+}
+
 static void what_could_steer_a_terminal_is_escaped(void **state) {
     (void)state;
     char to[128];
@@ -130,6 +138,7 @@ static void a_cursor_that_runs_short_does_not_move(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_could_steer_a_terminal_is_escaped),
+        cmocka_unit_test(what_is_escaped_already_stays_as_it_is),
         cmocka_unit_test(text_without_room_is_cut_with_a_mark),
         cmocka_unit_test(names_follow_one_pattern),
         cmocka_unit_test(a_star_is_any_run_of_characters),

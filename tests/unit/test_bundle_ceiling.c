@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 
+#include "policy/policy_write.h"
 #include "runtime/bundle/bundle_ceiling.h"
 
 /* What a careful engine would write, and the policy below grants. */
@@ -377,6 +378,26 @@ static void a_bundle_beyond_the_request_is_refused(void **state) {
     pin_policy_free(policy);
 }
 
+/* The auditor lets go of the bundle and keeps the policy. */
+static void what_a_bundle_asks_for_outlives_it(void **state) {
+    (void)state;
+    struct pin_policy *policy = body(policy_body);
+    struct pin_bundle *bundle = bundle_with(
+        "/pinfold", "{'egress': [{'to': 'a.example.com', 'ports': ['443'], 'budget': 'b'}],"
+                    " 'egressBudgets': [{'name': 'b', 'connections': 5}], 'secrets': ['KEY:file'],"
+                    " 'publish': ['80=127.0.0.1:0']}");
+    struct pin_policy *asked = pin_bundle_as_policy(bundle, policy, NULL);
+    PIN_BUFFER struct pin_buffer before = {0}, after = {0};
+    pin_policy_write_canonical(asked, &before);
+    pin_bundle_free(bundle);
+    pin_policy_free(policy);
+    pin_policy_write_canonical(asked, &after);
+    assert_string_equal(before.data, after.data);
+    assert_non_null(strstr(after.data, "a.example.com"));
+    assert_ptr_equal(asked->network.egress[0].budget, &asked->network.budgets[0]);
+    pin_policy_free(asked);
+}
+
 static void everything_that_is_refused_is_named_at_once(void **state) {
     (void)state;
     static const char text[] = "{\"ociVersion\":\"1.0.0\",\"process\":{\"cwd\":\"/\",\"args\":[\"a\"]},"
@@ -399,6 +420,7 @@ int main(void) {
         cmocka_unit_test(what_is_left_open_gets_the_policys_value),
         cmocka_unit_test(a_request_has_its_say_below_the_ceiling),
         cmocka_unit_test(a_bundle_beyond_the_request_is_refused),
+        cmocka_unit_test(what_a_bundle_asks_for_outlives_it),
         cmocka_unit_test(everything_that_is_refused_is_named_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,7 @@
 #include "bundle_fixture.h"
 
+#include <errno.h>
+
 #include "runtime/bundle/bundle_table.h"
 
 static struct pin_findings found;
@@ -109,7 +111,8 @@ static const char *const kept[] = {
     EXT("\"frames\":[\"fd\",\"stdout\",\"stdout-letta\"],\"egress\":[{\"to\":\"*.example.com\",\"ports\":["
         "\"443\","
         "\"8000-8100\"]},{\"to\":\"10.1.2.0/24\",\"ports\":[\"53\"],\"protocol\":\"udp\"}]"),
-    EXT("\"secrets\":[\"KEY\"],\"labels\":{\"tenant\":\"a\"},\"rootOverlay\":{\"size\":9},"
+    EXT("\"secrets\":[\"KEY\"],\"labels\":{\"tenant\":\"a\"},\"rootOverlay\":{\"size\":9,\"storage\":"
+        "\"disk\"},"
         "\"layers\":[\"/l\"],\"record\":[\"egress\"],\"ids\":65536,\"optional\":[\"memory\"]"),
 };
 
@@ -152,8 +155,15 @@ static const struct refusal refusals[] = {
     ROW(PROCESS("\"cwd\":\"/\",\"args\":[\"a\",1]"), "/process/args/1", "must be a string",
         PIN_ERROR_INVALID),
     ROW(PROCESS("\"cwd\":\"/\",\"args\":{}"), "/process/args", "must be a list", PIN_ERROR_INVALID),
-    ROW(PROCESS("\"cwd\":\"/\",\"capabilities\":{\"bounding\":[\"CAP_ROOT\"]}"), "/bounding/0",
-        "'CAP_ROOT' is no", PIN_ERROR_INVALID),
+    ROW(PROCESS("\"cwd\":\"/\",\"capabilities\":{\"bounding\":[7]}"), "/bounding/0", "must be a string",
+        PIN_ERROR_INVALID),
+    ROW(SECCOMP("\"syscalls\":[{\"names\":[\"read\"],\"action\":\"SCMP_ACT_ALLOW\",\"errnoRet\":1}]"),
+        "/syscalls/0", "gives no errno", PIN_ERROR_INVALID),
+    ROW(SECCOMP("\"syscalls\":[{\"names\":[],\"action\":\"SCMP_ACT_LOG\"}]"), "/syscalls/0",
+        "has no call in it", PIN_ERROR_INVALID),
+    ROW(LINUX("\"seccomp\":{\"defaultAction\":\"SCMP_ACT_ALLOW\",\"defaultErrnoRet\":1}"), "config.json",
+        "gives no errno", PIN_ERROR_INVALID),
+    ROW(RESOURCES("\"memory\":{\"limit\":-2}"), "/memory/limit", "must be from -1", PIN_ERROR_INVALID),
     ROW(PROCESS("\"cwd\":\"/\",\"rlimits\":[{\"type\":\"RLIMIT_CORE\",\"soft\":1}]"), "/rlimits/0",
         "'hard' is missing", PIN_ERROR_INVALID),
     ROW(PROCESS("\"cwd\":\"/\",\"rlimits\":[{\"type\":\"RLIMIT_CORE\",\"soft\":1,\"hard\":-1}]"),
@@ -249,6 +259,48 @@ static void what_is_no_bundle_is_one_finding(void **state) {
         assert_null(parse_bundle(texts[i]));
         assert_true(found.count >= 1);
     }
+}
+
+static void an_errno_that_is_not_given_is_eperm(void **state) {
+    struct pin_bundle *bundle = parse_bundle("{\"ociVersion\":\"1.2.0\"," LINUX(
+        "\"seccomp\":{\"defaultAction\":\"SCMP_ACT_ERRNO\",\"syscalls\":["
+        "{\"names\":[\"read\"],\"action\":\"SCMP_ACT_TRACE\"},"
+        "{\"names\":[\"write\"],\"action\":\"SCMP_ACT_KILL\"},"
+        "{\"names\":[\"bpf\"],\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":0}]}") "}");
+    (void)state;
+    assert_int_equal(bundle->seccomp.default_error, EPERM);
+    assert_int_equal(bundle->seccomp.rules[0].error, EPERM);
+    assert_int_equal(bundle->seccomp.rules[1].action, PIN_FILTER_KILL_THREAD);
+    assert_int_equal(bundle->seccomp.rules[1].error, 0);
+    assert_int_equal(bundle->seccomp.rules[2].error, 0);
+    pin_bundle_free(bundle);
+}
+
+/* Left out, it would be EPERM again. */
+static void an_errno_of_zero_is_written(void **state) {
+    struct pin_error err = {0};
+    size_t size;
+    struct pin_bundle *bundle = parse_bundle("{\"ociVersion\":\"1.2.0\"," LINUX(
+        "\"seccomp\":{\"defaultAction\":\"SCMP_ACT_ALLOW\",\"syscalls\":["
+        "{\"names\":[\"bpf\"],\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":0}]}") "}");
+    char *text = pin_bundle_print(bundle, false, &size, &err);
+    (void)state;
+    assert_non_null(text);
+    assert_non_null(strstr(text, "\"errnoRet\":0"));
+    free(text);
+    pin_bundle_free(bundle);
+}
+
+static void capabilities_that_are_not_known_are_kept_apart(void **state) {
+    struct pin_bundle *bundle = parse_bundle("{\"ociVersion\":\"1.2.0\"," PROCESS(
+        "\"cwd\":\"/\",\"capabilities\":{\"bounding\":[\"CAP_NEXT\",\"CAP_KILL\"],"
+        "\"effective\":[\"CAP_OTHER\"]}") "}");
+    (void)state;
+    assert_int_equal(bundle->process.capabilities[PIN_CAP_BOUNDING], UINT64_C(1) << 5);
+    assert_int_equal(bundle->process.unknown_capability_count, 2);
+    assert_string_equal(bundle->process.unknown_capabilities[0], "CAP_NEXT");
+    assert_string_equal(bundle->process.unknown_capabilities[1], "CAP_OTHER");
+    pin_bundle_free(bundle);
 }
 
 static void null_is_an_absent_field(void **state) {
@@ -359,6 +411,9 @@ int main(void) {
         cmocka_unit_test(every_field_is_read_and_written_as_it_was),
         cmocka_unit_test(each_fault_is_named_where_it_stands),
         cmocka_unit_test(what_is_no_bundle_is_one_finding),
+        cmocka_unit_test(an_errno_that_is_not_given_is_eperm),
+        cmocka_unit_test(an_errno_of_zero_is_written),
+        cmocka_unit_test(capabilities_that_are_not_known_are_kept_apart),
         cmocka_unit_test(null_is_an_absent_field),
         cmocka_unit_test(what_asks_for_nothing_may_stand),
         cmocka_unit_test(every_field_refuses_a_wrong_type),

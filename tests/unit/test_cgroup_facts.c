@@ -82,6 +82,33 @@ static void a_hybrid_host_uses_controllers_where_they_are(void **state) {
     assert_int_equal(facts.count, 6); /* a hierarchy without controllers is none of ours */
 }
 
+static void a_unit_of_systemd_s_is_in_every_hierarchy_of_a_hybrid_host(void **state) {
+    (void)state;
+    struct pin_cgroup_facts facts = parse(HYBRID_MOUNTS, HYBRID_OWN, true);
+    assert_string_equal(facts.tracking.mount, "/sys/fs/cgroup/systemd");
+    pin_cgroup_facts_at_top(&facts);
+    assert_true(facts.in_unit);
+    assert_int_equal(facts.count, 7);
+    for (size_t i = 0; i < facts.count; i++) {
+        assert_true(facts.hierarchies[i].usable);
+        assert_string_equal(facts.hierarchies[i].base, facts.hierarchies[i].mount);
+    }
+    facts = parse(V2_MOUNT, "0::/\n", true);
+    pin_cgroup_facts_at_top(&facts);
+    assert_false(facts.in_unit);
+    assert_int_equal(facts.count, 1);
+}
+
+static void a_line_of_a_process_is_found_below_its_mount(void **state) {
+    (void)state;
+    struct pin_cgroup_hierarchy whole = {.shown = "/"}, part = {.shown = "/docker/1"};
+    assert_string_equal(pin_cgroup_below_mount(&whole, "/a.slice/b.scope"), "/a.slice/b.scope");
+    assert_string_equal(pin_cgroup_below_mount(&whole, "/"), "");
+    assert_string_equal(pin_cgroup_below_mount(&part, "/docker/1/a.slice"), "/a.slice");
+    assert_null(pin_cgroup_below_mount(&part, "/docker/12/a.slice"));
+    assert_null(pin_cgroup_below_mount(&part, ""));
+}
+
 static void a_v1_host_has_no_unified_hierarchy(void **state) {
     (void)state;
     struct pin_cgroup_facts facts =
@@ -219,6 +246,8 @@ int main(void) {
         cmocka_unit_test(a_users_base_is_the_own_group),
         cmocka_unit_test(a_command_in_our_leaf_has_its_base_above),
         cmocka_unit_test(a_hybrid_host_uses_controllers_where_they_are),
+        cmocka_unit_test(a_unit_of_systemd_s_is_in_every_hierarchy_of_a_hybrid_host),
+        cmocka_unit_test(a_line_of_a_process_is_found_below_its_mount),
         cmocka_unit_test(a_v1_host_has_no_unified_hierarchy),
         cmocka_unit_test(a_container_sees_its_group_as_the_top),
         cmocka_unit_test(a_group_above_the_namespace_is_no_base),

@@ -22,31 +22,36 @@ static const struct row {
     struct pin_cgroup_limits limits;
     struct expected v1[6], v2[6]; /* in their order */
 } rows[] = {
-    {{NONE, NONE, NONE, 0, NULL, NULL, 0},          {{0}},                                                       {{0}}},
-    {{4096, NONE, NONE, 0, NULL, NULL, 0},
+    {{NONE, NONE, NONE, 0, NULL, NULL, 0, false},          {{0}},                                                       {{0}}},
+    {{4096, NONE, NONE, 0, NULL, NULL, 0, false},
      {{"memory.limit_in_bytes", "4096"}},
-     {{"memory.max", "4096"}, {"memory.oom.group", "1"}}                                                              },
-    {{PIN_MIB, 0, NONE, 0, NULL, NULL, 0},
+     {{"memory.max", "4096"}, {"memory.oom.group", "1"}}                                                                     },
+    {{PIN_MIB, 0, NONE, 0, NULL, NULL, 0, false},
      {{"memory.limit_in_bytes", "1048576"}, {"memory.memsw.limit_in_bytes", "1048576"}},
-     {{"memory.max", "1048576"}, {"memory.swap.max", "0"}, {"memory.oom.group", "1"}}                                 },
-    {{PIN_MIB, 1000, NONE, 0, NULL, NULL, 0},
+     {{"memory.max", "1048576"}, {"memory.swap.max", "0"}, {"memory.oom.group", "1"}}                                        },
+    {{PIN_MIB, 0, NONE, 0, NULL, NULL, 0, true},           /* the sum alone would let it swap */
+     {{"memory.limit_in_bytes", "1048576"},
+      {"memory.memsw.limit_in_bytes", "1048576"},
+      {"memory.swappiness", "0"}},
+     {{"memory.max", "1048576"}, {"memory.swap.max", "0"}, {"memory.oom.group", "1"}}                                        },
+    {{PIN_MIB, 1000, NONE, 0, NULL, NULL, 0, false},
      {{"memory.limit_in_bytes", "1048576"}, {"memory.memsw.limit_in_bytes", "1049576"}},
-     {{"memory.max", "1048576"}, {"memory.swap.max", "1000"}, {"memory.oom.group", "1"}}                              },
-    {{NONE, NONE, 64, 1500, NULL, NULL, 0},
+     {{"memory.max", "1048576"}, {"memory.swap.max", "1000"}, {"memory.oom.group", "1"}}                                     },
+    {{NONE, NONE, 64, 1500, NULL, NULL, 0, false},
      {{"cpu.cfs_quota_us", "150000"}, {"pids.max", "64"}},
-     {{"cpu.max", "150000 100000"}, {"pids.max", "64"}}                                                               },
-    {{NONE, NONE, 0, 10, NULL, NULL, 0},
+     {{"cpu.max", "150000 100000"}, {"pids.max", "64"}}                                                                      },
+    {{NONE, NONE, 0, 10, NULL, NULL, 0, false},
      {{"cpu.cfs_quota_us", "1000"}, {"pids.max", "0"}},
-     {{"cpu.max", "1000 100000"}, {"pids.max", "0"}}                                                                  },
-    {{NONE, NONE, NONE, 9, NULL, NULL, 0},          /* 0.9 ms in 100 ms is refused by the kernel */
+     {{"cpu.max", "1000 100000"}, {"pids.max", "0"}}                                                                         },
+    {{NONE, NONE, NONE, 9, NULL, NULL, 0, false},          /* 0.9 ms in 100 ms is refused by the kernel */
      {{"cpu.cfs_period_us", "1000000"}, {"cpu.cfs_quota_us", "9000"}},
-     {{"cpu.max", "9000 1000000"}}                                                                                    },
-    {{NONE, NONE, NONE, UINT32_MAX, NULL, NULL, 0},
+     {{"cpu.max", "9000 1000000"}}                                                                                           },
+    {{NONE, NONE, NONE, UINT32_MAX, NULL, NULL, 0, false},
      {{"cpu.cfs_quota_us", "429496729500"}},
-     {{"cpu.max", "429496729500 100000"}}                                                                             },
-    {{NONE, NONE, NONE, 0, "0-3,7", "0", 0},
+     {{"cpu.max", "429496729500 100000"}}                                                                                    },
+    {{NONE, NONE, NONE, 0, "0-3,7", "0", 0, false},
      {{"cpuset.cpus", "0-3,7"}, {"cpuset.mems", "0"}},
-     {{"cpuset.cpus", "0-3,7"}, {"cpuset.mems", "0"}}                                                                 },
+     {{"cpuset.cpus", "0-3,7"}, {"cpuset.mems", "0"}}                                                                        },
 };
 
 static void check(const struct row *row, bool v2) {

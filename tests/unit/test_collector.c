@@ -269,6 +269,43 @@ static void a_pipe_that_somebody_still_holds_is_seen_to_be_dry(void **state) {
     finish(&one);
 }
 
+/* False when the pipe is full. */
+static bool push(struct collecting *one) {
+    static uint8_t data[60000];
+    struct pin_error err = {0};
+    bool wrote = write(one->writer, data, sizeof(data)) > 0;
+    (void)pin_loop_at(one->loop, pin_now_ns(), on_end, &one->seen, &err);
+    step(one->loop);
+    return wrote;
+}
+
+/* What another stream's reader does is no reason to read this one on: memory would grow with every turn. */
+static void a_collector_whose_reader_is_stuck_isnt_resumed_by_another(void **state) {
+    struct collecting one;
+    struct pin_error err = {0};
+    const struct pin_sink_events events = {&one.seen, on_drained, on_broken};
+    int stuck[2];
+    start(&one, state, PIN_GIB);
+    open_ends(A_PIPE, stuck);
+    one.outlet = (struct pin_outlet){.kind = PIN_OUTPUT_PASS,
+                                     .sink = pin_sink_new(one.loop, stuck[1], false, &events, &err)};
+    assert_int_equal(fcntl(one.writer, F_SETFL, O_NONBLOCK), 0);
+    while (push(&one) || !pin_sink_is_full(one.outlet.sink)) /* until both pipes are full */
+        if (!pin_sink_is_full(one.outlet.sink))
+            pin_collector_resume(one.collector);
+    uint64_t before = pin_collector_progress(one.collector);
+    for (int i = 0; i < 5; i++) {
+        pin_collector_resume(one.collector);
+        (void)push(&one);
+    }
+    assert_int_equal(pin_collector_progress(one.collector), before);
+    pin_collector_free(one.collector);
+    one.collector = NULL;
+    pin_sink_free(one.outlet.sink);
+    (void)close(stuck[0]), (void)close(stuck[1]);
+    finish(&one);
+}
+
 #define ON_BOTH(test)                                                                                        \
     {#test " (uring)", test, NULL, NULL, &uring}, {                                                          \
 #test " (epoll)", test, NULL, NULL, &epoll                                                           \
@@ -283,6 +320,7 @@ int main(void) {
         ON_BOTH(a_pipe_grows_for_a_stream_that_runs_hot_and_only_for_it),
         ON_BOTH(a_stopped_collector_leaves_the_writer_a_broken_pipe),
         ON_BOTH(a_pipe_that_somebody_still_holds_is_seen_to_be_dry),
+        ON_BOTH(a_collector_whose_reader_is_stuck_isnt_resumed_by_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,9 +98,15 @@ static void a_name_may_be_asked_for_while_any_port_of_it_is_left(void **state) {
         {"example.org", PIN_EGRESS_NOT_LISTED},
     };
     /* clang-format on */
-    for (size_t i = 0; i < PIN_COUNT(rows); i++)
-        if (pin_egress_judge_name(&rules, rows[i].host).reason != rows[i].reason)
+    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+        struct pin_verdict verdict = pin_egress_judge_name(&rules, rows[i].host);
+        bool denied = verdict.rule >= rules.deny && verdict.rule < rules.deny + rules.deny_count;
+        bool names_it =
+            verdict.rule == NULL || verdict.rule->port_count > 0; /* else nothing took its ports */
+        if (verdict.reason != rows[i].reason ||
+            (names_it && denied != (rows[i].reason == PIN_EGRESS_DENY_RULE)))
             fail_msg("%s", rows[i].host);
+    }
 }
 
 static void an_empty_list_denies_everything(void **state) {

@@ -47,7 +47,7 @@ static bool unpack(int blob, const struct pin_layer_limits *limits, struct pin_e
     int root = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct pin_layer_unpacked unpacked;
     struct pin_error ignored = {0};
-    bool done = pin_layer_unpack(blob, root, limits, &unpacked, err);
+    bool done = pin_layer_unpack(blob, NULL, root, limits, &unpacked, err);
     (void)close(root);
     assert_true(pin_remove_tree(AT_FDCWD, folder, &ignored));
     return done;

@@ -24,8 +24,8 @@ static struct pin_image_config sample(void) {
         {"tenant", "a \"b\""}
     };
     static struct pin_image_layer layers[] = {
-        {A, B, "type",  1, 2,                 3},
-        {B, A, "type2", 4, UINT64_C(1) << 40, 6}
+        {A, B, "type",  1, 2,                 3, {0}},
+        {B, A, "type2", 4, UINT64_C(1) << 40, 6, {0}}
     };
     static struct pin_image_history history[] = {
         {"RUN x", NULL,   true },

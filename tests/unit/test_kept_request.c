@@ -27,6 +27,27 @@ static void an_exec_is_read_whole(void **state) {
     pin_kept_request_free(&request);
 }
 
+static void a_context_has_its_times_and_a_cell_its_context(void **state) {
+    struct pin_kept_request request;
+    struct pin_error err = {0}, fault = {0};
+    (void)state;
+    assert_true(
+        parse("{\"pinfold\":1,\"verb\":\"exec\",\"args\":[\"python3\"],\"detach\":true,\"context\":true,"
+              "\"idle_ms\":7,\"lifetime_ms\":9}",
+              &request, &err));
+    assert_true(request.context && request.detach && request.has_idle && request.has_lifetime);
+    assert_int_equal(request.idle_ms, 7);
+    assert_int_equal(request.lifetime_ms, 9);
+    pin_kept_request_free(&request);
+    assert_true(parse("{\"pinfold\":1,\"verb\":\"exec\",\"args\":[\"x\"],\"cell_of\":3,\"hand\":true}",
+                      &request, &err));
+    assert_true(request.hand);
+    assert_int_equal(request.cell_of, 3);
+    pin_kept_request_free(&request);
+    assert_false(parse("{\"pinfold\":1,\"verb\":\"renew\",\"context\":true}", &request, &fault));
+    pin_kept_request_free(&request);
+}
+
 static void a_call_has_a_key_and_no_command(void **state) {
     static const char too_long[] = "{\"pinfold\":1,\"verb\":\"call\",\"key\":"
                                    "\"01234567890123456789012345678901234567890123456789012345678901234\"}";
@@ -133,6 +154,7 @@ static void an_error_still_knows_whose_request_it_was(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_exec_is_read_whole),
+        cmocka_unit_test(a_context_has_its_times_and_a_cell_its_context),
         cmocka_unit_test(a_call_has_a_key_and_no_command),
         cmocka_unit_test(connections_that_are_lent_are_listed),
         cmocka_unit_test(every_verb_has_a_name_of_its_own),

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -150,6 +151,64 @@ static void streams_come_whole_and_in_order(void **state) {
         assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
         (void)close(fds[i]);
         free(readers[i].data);
+    }
+}
+
+#define CROWD 100
+#define CROWD_SIZE ((size_t)40000)
+
+/* All are ready before the first step: many more completions than the queue of a ring has room for, and than
+ * there are buffers. */
+static void read_crowd(struct pin_loop *loop) {
+    static uint8_t data[CROWD_SIZE + CROWD];
+    static struct reader readers[CROWD];
+    int fds[CROWD];
+    fill(data, sizeof(data));
+    memset(readers, 0, sizeof(readers));
+    for (int i = 0; i < CROWD; i++) {
+        int ends[2];
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        assert_int_equal(write(ends[1], data + i, CROWD_SIZE), CROWD_SIZE); /* each another part of it */
+        (void)close(ends[1]);
+        read_from(loop, &readers[i], fds[i] = ends[0]);
+    }
+    for (int i = 0; i < CROWD; i++)
+        while (!readers[i].ended)
+            step(loop);
+    for (int i = 0; i < CROWD; i++) {
+        assert_int_equal(readers[i].size, CROWD_SIZE);
+        assert_memory_equal(readers[i].data, data + i, CROWD_SIZE);
+        pin_source_remove(&readers[i].source);
+        (void)close(fds[i]);
+        free(readers[i].data);
+    }
+}
+
+static void streams_that_are_all_ready_at_once_come_whole(void **state) {
+    within(*state, 60 * PIN_NS_PER_S);
+    read_crowd(*state);
+}
+
+static void without_memory_to_lock_streams_come_whole_all_the_same(void **state) {
+    (void)state;
+    static const enum pin_io kinds[] = {PIN_IO_AUTO, PIN_IO_EPOLL};
+    for (size_t i = 0; i < PIN_COUNT(kinds); i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0) {
+            struct pin_error err = {0};
+            static const struct rlimit none = {0, 0};
+            if (setrlimit(RLIMIT_MEMLOCK, &none) != 0 || (geteuid() == 0 && setuid(65534) != 0))
+                _exit(1);
+            struct pin_loop *loop = pin_loop_new(kinds[i], &err);
+            if (loop == NULL)
+                _exit(2);
+            read_crowd(loop);
+            pin_loop_free(loop);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
     }
 }
 
@@ -421,6 +480,7 @@ static void a_refused_ring_means_epoll_or_an_error_that_says_how_to_mend_it(void
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_BOTH(streams_come_whole_and_in_order),
+        ON_BOTH(streams_that_are_all_ready_at_once_come_whole),
         ON_BOTH(a_paused_stream_is_neither_read_nor_lost),
         ON_BOTH(pausing_while_a_read_is_in_flight_keeps_its_bytes_for_later),
         ON_BOTH(a_source_may_remove_itself_in_its_callback),
@@ -430,6 +490,7 @@ int main(void) {
         ON_BOTH(one_descriptor_can_be_read_and_watched),
         ON_BOTH(watching_a_pidfd_tells_the_end_of_a_process),
         ON_BOTH(timers_call_once_in_their_order_and_not_early),
+        cmocka_unit_test(without_memory_to_lock_streams_come_whole_all_the_same),
         cmocka_unit_test(freeing_a_loop_with_work_in_flight_leaves_nothing),
         cmocka_unit_test(a_refused_ring_means_epoll_or_an_error_that_says_how_to_mend_it),
     };

@@ -98,13 +98,15 @@ static void of_two_rules_for_a_whole_call_the_stricter_counts(void **state) {
         {.name = "read",  .action = PIN_FILTER_ALLOW, .error = 0,  .arg_count = 1},
         {.name = "bpf",   .action = PIN_FILTER_ERRNO, .error = 38, .arg_count = 0},
     };
+    char left_out[PIN_OCI_LEFT_OUT];
     struct pin_filter filter = {.present = true,
                                 .default_action = PIN_FILTER_ERRNO,
                                 .default_error = 38,
                                 .rules = rules,
                                 .rule_count = PIN_COUNT(rules)};
     (void)state;
-    pin_oci_settle_filter(&filter);
+    pin_oci_settle_filter(&filter, left_out);
+    assert_string_equal(left_out, "");
     assert_int_equal(filter.rule_count, 2);
     assert_string_equal(filter.rules[0].name, "setns");
     assert_int_equal(filter.rules[0].action, PIN_FILTER_ERRNO);
@@ -116,14 +118,40 @@ static void a_rule_that_repeats_the_default_still_beats_a_laxer_one(void **state
         {.name = "bpf", .action = PIN_FILTER_ALLOW, .error = 0 },
         {.name = "bpf", .action = PIN_FILTER_ERRNO, .error = 38},
     };
+    char left_out[PIN_OCI_LEFT_OUT];
     struct pin_filter filter = {.present = true,
                                 .default_action = PIN_FILTER_ERRNO,
                                 .default_error = 38,
                                 .rules = rules,
                                 .rule_count = 2};
     (void)state;
-    pin_oci_settle_filter(&filter);
+    pin_oci_settle_filter(&filter, left_out);
+    assert_string_equal(left_out, "");
     assert_int_equal(filter.rule_count, 0);
+}
+
+static void a_rule_for_an_unknown_call_is_left_out_where_the_default_is_as_strict(void **state) {
+    static const struct {
+        enum pin_filter_action default_action, action;
+        size_t kept;
+    } rows[] = {
+        {PIN_FILTER_ERRNO, PIN_FILTER_ALLOW,        0},
+        {PIN_FILTER_ALLOW, PIN_FILTER_ERRNO,        1},
+        {PIN_FILTER_ERRNO, PIN_FILTER_KILL_PROCESS, 1},
+        {PIN_FILTER_TRAP,  PIN_FILTER_ERRNO,        0},
+    };
+    (void)state;
+    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+        char left_out[PIN_OCI_LEFT_OUT];
+        struct pin_filter_rule rules[] = {
+            {.name = "of_a_kernel_to_come", .action = rows[i].action}
+        };
+        struct pin_filter filter = {
+            .present = true, .default_action = rows[i].default_action, .rules = rules, .rule_count = 1};
+        pin_oci_settle_filter(&filter, left_out);
+        assert_int_equal(filter.rule_count, rows[i].kept);
+        assert_string_equal(left_out, rows[i].kept > 0 ? "" : "of_a_kernel_to_come");
+    }
 }
 
 int main(void) {
@@ -134,6 +162,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_there_does_not_exist),
         cmocka_unit_test(of_two_rules_for_a_whole_call_the_stricter_counts),
         cmocka_unit_test(a_rule_that_repeats_the_default_still_beats_a_laxer_one),
+        cmocka_unit_test(a_rule_for_an_unknown_call_is_left_out_where_the_default_is_as_strict),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }

@@ -1,5 +1,6 @@
 #include "tests/unit/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -173,6 +174,53 @@ static void an_optional_protection_that_the_host_lacks_is_reported_missing(void 
     assert_int_equal(fixture->plan->missing, 1u << PIN_PROTECT_PIDS);
 }
 
+#define OPTIONAL ", \"optional\": [\"secret-memory\"]"
+#define SWAPS ", \"resources\": {\"swap\": \"1MiB\"}"
+
+static void where_a_host_swaps_secrets_need_memory_that_is_never_in_it(void **unused) {
+    static const char *const secrets[] = {"KEY"};
+    static const uint32_t bit = 1u << PIN_PROTECT_SECRET_MEMORY;
+    static const struct {
+        const char *rest;
+        size_t secrets;
+        bool swaps, lacks, planned;
+        uint32_t missing;
+    } rows[] = {
+        {"",             1, false, false, true,  0  },
+        {"",             1, true,  false, true,  0  },
+        {"",             1, true,  true,  false, 0  },
+        {"",             0, true,  true,  true,  0  },
+        {SWAPS,          1, false, false, true,  0  },
+        {SWAPS,          1, true,  false, false, 0  },
+        {SWAPS,          0, true,  false, true,  0  },
+        {OPTIONAL,       1, true,  true,  true,  bit},
+        {OPTIONAL,       1, true,  false, true,  0  },
+        {SWAPS OPTIONAL, 1, true,  false, true,  bit},
+    };
+    (void)unused;
+    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+        char policy[256];
+        void *state;
+        struct pin_host host = root_host;
+        host.swaps = rows[i].swaps;
+        host.lacks = rows[i].lacks ? bit : 0;
+        assert_int_equal(set_up(&state), 0);
+        struct fixture *fixture = state;
+        fixture->request.secrets = secrets;
+        fixture->request.secret_count = rows[i].secrets;
+        fixture->request.hands_secrets = true;
+        (void)snprintf(policy, sizeof(policy), "{\"pinfold\": 1, \"name\": \"t\", \"secrets\": [\"KEY\"]%s}",
+                       rows[i].rest);
+        plan_for(fixture, policy, &host);
+        assert_int_equal(fixture->plan != NULL, rows[i].planned);
+        if (rows[i].planned)
+            assert_int_equal(fixture->plan->missing, rows[i].missing);
+        else
+            assert_non_null(strstr(fixture->found.list[0].message, "secret-memory"));
+        assert_int_equal(tear_down(&state), 0);
+    }
+}
+
 static const struct pin_op *find_op(const struct pin_plan *plan, enum pin_op_kind kind, const char *target) {
     for (size_t i = 0; i < plan->op_count; i++)
         if (plan->ops[i].kind == kind && strcmp(plan->ops[i].target, target) == 0)
@@ -241,6 +289,7 @@ int main(void) {
         TEST(a_limit_above_the_callers_own_is_raised_by_those_who_may),
         TEST(where_the_policy_sets_no_limit_the_callers_own_stays),
         TEST(an_optional_protection_that_the_host_lacks_is_reported_missing),
+        cmocka_unit_test(where_a_host_swaps_secrets_need_memory_that_is_never_in_it),
         TEST(host_directories_are_read_only_and_without_set_id_programs),
         TEST(dev_has_eight_nodes_at_most),
         TEST(a_mount_that_shows_pinfolds_own_state_is_refused),

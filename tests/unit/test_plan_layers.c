@@ -61,13 +61,18 @@ static struct pin_plan *plan_for(struct fixture *fixture, const char *fields, si
     return fixture->plan;
 }
 
-static int tear_down(void **state) {
-    struct fixture *fixture = *state;
+static void clear(struct fixture *fixture) {
     pin_plan_free(fixture->plan);
     pin_bundle_free(fixture->bundle);
     pin_policy_free(fixture->effective);
     pin_policy_free(fixture->policy);
     pin_arena_free(&fixture->arena);
+    *fixture = (struct fixture){0};
+}
+
+static int tear_down(void **state) {
+    struct fixture *fixture = *state;
+    clear(fixture);
     free(fixture);
     return 0;
 }
@@ -143,6 +148,44 @@ static void an_overlay_root_is_as_large_as_the_policy_says(void **state) {
         plan_for(*state, ", \"filesystem\": {\"root\": \"overlay\", \"root_size\": \"7MiB\"}", 1, &root_host);
     assert_false(plan->root_read_only);
     assert_int_equal(plan->upper_bytes, 7 * PIN_MIB);
+}
+
+#define ON_DISK(size)                                                                                        \
+    ", \"filesystem\": {\"root\": \"overlay\", \"root_storage\": \"disk\", \"root_size\": " size "}"
+
+static void a_root_on_disk_is_as_large_as_the_policy_says(void **state) {
+    const struct pin_plan *plan = plan_for(*state, ON_DISK("\"7MiB\""), 1, &root_host);
+    assert_non_null(plan);
+    assert_true(plan->upper_on_disk);
+    assert_int_equal(plan->upper_bytes, 7 * PIN_MIB);
+}
+
+static void a_root_that_is_only_read_has_no_disk(void **state) {
+    const struct pin_plan *plan =
+        plan_for(*state, ", \"filesystem\": {\"root_storage\": \"disk\"}", 1, &root_host);
+    assert_non_null(plan);
+    assert_false(plan->upper_on_disk);
+}
+
+static void a_root_on_disk_is_refused_where_nobody_could_hold_it_to_its_size(void **state) {
+    static const struct {
+        const char *size;
+        const struct pin_host *host;
+        const char *pointer;
+    } rows[] = {
+        {ON_DISK("\"7MiB\""),      &host_with_ids, "/filesystem/root_storage"},
+        {ON_DISK("\"unlimited\""), &root_host,     "/filesystem/root_size"   },
+        {ON_DISK("0"),             &root_host,     "/filesystem/root_size"   },
+        {ON_DISK("4194303"),       &root_host,     "/filesystem/root_size"   },
+        {ON_DISK("8796093022209"), &root_host,     "/filesystem/root_size"   },
+    };
+    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+        struct fixture *fixture = *state;
+        assert_null(plan_for(fixture, rows[i].size, 1, rows[i].host));
+        assert_int_equal(fixture->found.count, 1);
+        assert_string_equal(fixture->found.list[0].pointer, rows[i].pointer);
+        clear(fixture);
+    }
 }
 
 static void too_many_layers_are_refused(void **state) {
@@ -239,6 +282,9 @@ int main(void) {
         TEST(the_users_own_ids_may_be_the_first_or_the_last),
         TEST(a_read_only_root_is_sealed_and_has_room_for_mount_points),
         TEST(an_overlay_root_is_as_large_as_the_policy_says),
+        TEST(a_root_on_disk_is_as_large_as_the_policy_says),
+        TEST(a_root_that_is_only_read_has_no_disk),
+        TEST(a_root_on_disk_is_refused_where_nobody_could_hold_it_to_its_size),
         TEST(too_many_layers_are_refused),
         TEST(no_layers_are_refused),
         TEST(what_the_image_may_lack_is_made_where_nothing_is),

@@ -48,7 +48,7 @@ static void each_fault_is_named_where_it_stands(void **state) {
         {"\"filesystem\": {\"mounts\": [{\"source\": \"/x\"}]}",                                           "/filesystem/mounts/0",
          "'target' is missing"                                                                                                                                                   },
         {"\"filesystem\": {\"mounts\": [{\"source\": \"/x\", \"target\": \"/y\", \"access\": \"none\"}]}",
-         "/filesystem/mounts/0/access",                                                                                                        "'read-only' or 'read-write'"     },
+         "/filesystem/mounts/0/access",                                                                                                        "no access of a mount"            },
         {"\"resources\": {\"memory\": \"1GB\"}",                                                           "/resources/memory",                "'1GB' is not a size"             },
         {"\"resources\": {\"memory\": \"99999999999TiB\"}",                                                "/resources/memory",                "is not a size"                   },
         {"\"resources\": {\"memory\": 0}",                                                                 "/resources/memory",                "0 is less than 1MiB"             },

@@ -1,3 +1,4 @@
+#include "policy/grants.h"
 #include "policy/policy_write.h"
 #include "policy_fixture.h"
 
@@ -56,6 +57,7 @@ static void every_field_that_counts_changes_the_digest(void **state) {
         "\"images\": []",
         "\"filesystem\": {\"root\": \"overlay\"}",
         "\"filesystem\": {\"root_size\": 1}",
+        "\"filesystem\": {\"root_storage\": \"disk\"}",
         "\"filesystem\": {\"workspace\": {\"access\": \"none\"}}",
         "\"filesystem\": {\"workspace\": {\"size\": 1}}",
         "\"filesystem\": {\"write\": []}",

@@ -50,7 +50,7 @@ static void an_object_has_the_documented_keys_in_their_order(void **state) {
         .cpu_ns = 2 * PIN_NS_PER_MS,
         .memory_peak_bytes = 4096,
         .pids_peak = 3,
-        .egress = {1, 2, 3, 4}
+        .egress = {.allowed = 1, .denied = 2, .bytes_out = 3, .bytes_in = 4}
     };
     expect_json(
         pin_result_json(&result),

@@ -158,10 +158,41 @@ static void the_digest_changes_with_the_value_and_not_with_the_order(void **stat
     assert_memory_not_equal(first, other, sizeof(first));
 }
 
+static void pairs_are_taken_whole_or_not_at_all(void **state) {
+    (void)state;
+#define PAIRS(text) text, sizeof(text) - 1
+    static const struct {
+        const char *text;
+        size_t size, count;
+        bool good;
+    } rows[] = {
+        {PAIRS("A=long enough\0B=with = and \n\0"), 2, true },
+        {PAIRS(""),                                 0, true },
+        {PAIRS("A=long enough\0B=cut of"),          2, false},
+        {PAIRS("A=long enough\0"),                  2, false},
+        {PAIRS("A=long enough\0B=with more\0"),     1, false},
+        {PAIRS("A=long enough\0x"),                 1, false},
+        {PAIRS("no name at all\0"),                 1, false},
+        {PAIRS("\0"),                               1, false},
+        {PAIRS(""),                                 1, false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct pin_secrets secrets = {0};
+        struct pin_error err = {0};
+        assert_int_equal(pin_secrets_add_pairs(&secrets, rows[i].text, rows[i].size, rows[i].count, &err),
+                         rows[i].good);
+        assert_int_equal(pin_is_set(&err), !rows[i].good);
+        if (rows[i].count == 2 && rows[i].good)
+            assert_string_equal(pin_secret_variable(&secrets.list[1]), "B=with = and \n");
+        pin_secrets_free(&secrets);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, drop_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(pairs_are_taken_whole_or_not_at_all),
         TEST(a_file_is_a_secret_without_its_last_line_end),
         TEST(what_others_could_have_read_or_written_is_refused),
         TEST(a_missing_an_empty_and_a_short_one_are_refused),

@@ -64,7 +64,7 @@ static void no_table_is_left_half_made(void **state) {
         failing = NO_CALL;
         assert_int_equal(err.kind, PIN_ERROR_EXHAUSTED);
         assert_int_equal(err.os_errno, ENOSPC);
-        assert_int_equal(slot.lock_fd, -1);
+        assert_int_equal(slot.table, -1);
         assert_int_equal(faccessat(fixture->dir, "slots", F_OK, 0), -1);
     }
 }
@@ -79,7 +79,7 @@ static void a_slot_that_cannot_be_freed_is_left_to_the_sweep(void **state) {
     assert_false(pin_slot_release(&slot, &err));
     failing = NO_CALL;
     assert_int_equal(err.os_errno, ENOSPC);
-    assert_int_equal(slot.lock_fd, -1);
+    assert_int_equal(slot.table, -1);
     assert_true(pin_state_sweep(fixture->dir, clean_nothing, NULL, &done, &later));
     assert_int_equal(done.cleared, 1);
 }

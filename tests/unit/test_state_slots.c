@@ -190,6 +190,45 @@ static void a_killed_owner_at_any_moment_leaves_a_slot_that_the_sweep_frees(void
     }
 }
 
+static bool is_locked(int table) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = PIN_SLOT_COUNT, .l_len = 1};
+    assert_int_equal(fcntl(table, F_OFD_GETLK, &lock), 0);
+    return lock.l_type != F_UNLCK;
+}
+
+/* Killed in the middle of making a child, before the child could close anything. The control is a lock that a
+ * descriptor holds: it lives on in the child's copy. */
+static void an_owner_is_dead_whatever_its_child_has_of_it(void **state) {
+    struct fixture *fixture = *state;
+    int ready[2];
+    pid_t child = 0;
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t owner = fork();
+    if (owner == 0) {
+        struct pin_slot slot = claim(fixture->dir);
+        int control = openat(fixture->dir, "slots", O_RDWR | O_CLOEXEC);
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = PIN_SLOT_COUNT, .l_len = 1};
+        child = fcntl(control, F_OFD_SETLK, &lock) == 0 && slot.table >= 0 ? fork() : -1;
+        if (child != 0)
+            pin_ignore(write(ready[1], &child, sizeof(child)));
+        for (;;)
+            (void)pause();
+    }
+    assert_int_equal(read(ready[0], &child, sizeof(child)), sizeof(child));
+    assert_true(child > 0);
+    int table = openat(fixture->dir, "slots", O_RDWR | O_CLOEXEC);
+    struct cleaned cleaned = {0};
+    assert_int_equal(sweep(fixture->dir, &cleaned).live, 1);
+    assert_int_equal(kill(owner, SIGKILL), 0);
+    assert_int_equal(waitpid(owner, NULL, 0), owner);
+    assert_true(is_locked(table));
+    assert_int_equal(sweep(fixture->dir, &cleaned).cleared, 1);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    (void)close(table);
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+}
+
 static void concurrent_commands_share_the_table(void **state) {
     struct fixture *fixture = *state;
     pid_t children[8];
@@ -227,12 +266,12 @@ static void a_full_table_is_said_to_be_full(void **state) {
     struct pin_slot slot = claim(fixture->dir);
     static uint8_t ones[PIN_SLOT_COUNT];
     memset(ones, 1, sizeof(ones));
-    assert_int_equal(pwrite(slot.lock_fd, ones, sizeof(ones), 0), sizeof(ones));
+    assert_int_equal(pwrite(slot.table, ones, sizeof(ones), 0), sizeof(ones));
     struct pin_slot other = PIN_SLOT_NONE;
     struct pin_error err = {0};
     assert_false(pin_slot_claim(fixture->dir, &other, &err));
     assert_int_equal(err.kind, PIN_ERROR_EXHAUSTED);
-    assert_int_equal(other.lock_fd, -1);
+    assert_int_equal(other.table, -1);
     pin_slot_close(&slot);
 }
 
@@ -257,7 +296,7 @@ static void a_torn_table_is_rebuilt_and_every_slot_proved_free(void **state) {
 static void a_torn_table_with_live_owners_is_left_alone(void **state) {
     struct fixture *fixture = *state;
     struct pin_slot slot = claim(fixture->dir);
-    assert_int_equal(ftruncate(slot.lock_fd, 7), 0);
+    assert_int_equal(ftruncate(slot.table, 7), 0);
     struct pin_error err = {0};
     struct cleaned cleaned = {0};
     struct pin_sweep done;
@@ -274,7 +313,7 @@ static void garbage_in_the_table_is_swept_like_dead_slots(void **state) {
     static uint8_t garbage[PIN_SLOT_COUNT];
     for (size_t i = 0; i < sizeof(garbage); i++)
         garbage[i] = (uint8_t)(i * 37 + 11);
-    assert_int_equal(pwrite(slot.lock_fd, garbage, sizeof(garbage), 0), sizeof(garbage));
+    assert_int_equal(pwrite(slot.table, garbage, sizeof(garbage), 0), sizeof(garbage));
     struct cleaned cleaned = {0};
     struct pin_sweep done = sweep(fixture->dir, &cleaned);
     assert_int_equal(done.left.count + done.left.dropped, 0);
@@ -340,6 +379,7 @@ int main(void) {
         STATE_TEST(release_and_sweep_take_record_and_scratch_with_them),
         STATE_TEST(liveness_is_the_lock_and_not_the_byte),
         STATE_TEST(a_killed_owner_at_any_moment_leaves_a_slot_that_the_sweep_frees),
+        STATE_TEST(an_owner_is_dead_whatever_its_child_has_of_it),
         STATE_TEST(concurrent_commands_share_the_table),
         STATE_TEST(a_full_table_is_said_to_be_full),
         STATE_TEST(a_torn_table_is_rebuilt_and_every_slot_proved_free),

@@ -60,6 +60,57 @@ static void only_a_message_with_the_key_counts(void **state) {
     }
 }
 
+#define VALUE "{\"ok\":true,\"func_return\":1,\"agent_state\":{\"a\":1},\"key\":\"" KEY "\"}"
+#define FAULT "{\"ok\":false,\"func_return\":{\"type\":\"E\"},\"key\":\"" KEY "\"}"
+
+/* The descriptor's frame, stdout's, and what is made of them; a frame in stdout is only there where stdout is
+ * searched. */
+static void a_letta_frame_stands_for_the_value_and_for_nothing_else(void **state) {
+    (void)state;
+    /* clang-format off */
+    static const struct {
+        const char *from_fd, *letta, *status, *value, *agent_state;
+    } rows[] = {
+        {VALUE, "{\"results\":[2]}",                             "success", "[2]",                   "{\"a\":1}"},
+        {VALUE, "{\"results\":null,\"agent_state\":{\"b\":2}}",  "success", "null",                  "{\"b\":2}"},
+        {VALUE, "{\"other\":2}",                                 "success", "{\"other\":2}",         "{\"a\":1}"},
+        {VALUE, "7",                                             "success", "7",                     "{\"a\":1}"},
+        {VALUE, "\x80\x04N.",                                    "success", "\"gAROLg==\"",          "{\"a\":1}"},
+        {VALUE, "{\"results\":1,\"results\":2}",                 "success", "\"eyJyZXN1bHRzIjoxLCJyZXN1bHRzIjoyfQ==\"", "{\"a\":1}"},
+        {VALUE, NULL,                                            "success", "1",                     "{\"a\":1}"},
+        {FAULT, "{\"results\":2}",                               "error",   "{\"type\":\"E\"}",      "null"},
+        {NULL,  "{\"results\":2}",                               "success", "2",                     "null"},
+        {"[]",  "{\"results\":2}",                               "error",   NULL,                    "null"},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+        const char *payloads[] = {rows[i].from_fd, rows[i].letta};
+        struct pin_frame_record frames[2];
+        struct pin_result run = {.status = PIN_STATUS_SUCCESS, .fingerprint = "sha256:0", .frames = frames};
+        int code = -1;
+        for (size_t n = 0; n < 2; n++)
+            if (payloads[n] != NULL)
+                frames[run.frame_count++] = (struct pin_frame_record){
+                    .info = {.format = n == 0 ? PIN_FRAME_PINFOLD : PIN_FRAME_LETTA,
+                             .verdict = PIN_FRAME_WHOLE,
+                             .kind = PIN_FRAME_RESULT,
+                             .length = (uint32_t)strlen(payloads[n])},
+                    .from_fd = n == 0,
+                    .payload = (uint8_t *)(uintptr_t)payloads[n],
+                };
+        json_t *json = pin_tool_result_json(&run, KEY, &code);
+        assert_string_equal(text_at(json, "status"), rows[i].status);
+        char *value = json_dumps(json_object_get(json, "func_return"), JSON_COMPACT | JSON_ENCODE_ANY);
+        char *agent = json_dumps(json_object_get(json, "agent_state"), JSON_COMPACT | JSON_ENCODE_ANY);
+        if (rows[i].value != NULL)
+            assert_string_equal(value, rows[i].value);
+        assert_string_equal(agent, rows[i].agent_state);
+        free(value);
+        free(agent);
+        json_decref(json);
+    }
+}
+
 static void what_the_kernel_says_is_over_what_the_runner_says(void **state) {
     (void)state;
     static const struct {
@@ -126,6 +177,7 @@ static void a_flood_of_lines_is_bounded_and_keeps_its_bytes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_a_message_with_the_key_counts),
+        cmocka_unit_test(a_letta_frame_stands_for_the_value_and_for_nothing_else),
         cmocka_unit_test(what_the_kernel_says_is_over_what_the_runner_says),
         cmocka_unit_test(output_comes_as_lines),
         cmocka_unit_test(a_flood_of_lines_is_bounded_and_keeps_its_bytes),

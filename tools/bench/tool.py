@@ -5,6 +5,7 @@ usage: tool.py [--build DIR] [--rounds N] [--seconds S]     all in turn, so that
 Then calls per second, and CPU per call, of 8 callers at once.
 """
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -27,8 +28,9 @@ def request(language, source, reuse):
 
 def requests():
     script = "function add(a, b) { return a + b; }"
+    typed = "export function add(a: number, b: number): number { return a + b; }"
     return {(language, reuse): request(language, source, reuse)
-            for language, source in (("python", SOURCE), ("javascript", script)) for reuse in ("cold", "fingerprint", "never")}
+            for language, source in (("python", SOURCE), ("javascript", script), ("typescript", typed)) for reuse in ("cold", "fingerprint", "never")}
 
 
 class Server:
@@ -67,6 +69,11 @@ def wait_for_pool(pinfold, environment, kinds):
 
 def commands(pinfold, server, environment):
     ask = requests()
+    unseen = itertools.count()
+
+    def new_source():  # nothing is cached: one that is seen again takes as long
+        call = ask["typescript", "fingerprint"]
+        server.call({**call, "source": f"{call['source']}\nexport const unseen{next(unseen)}: string = '';"})
 
     def call(data, *argv):
         return subprocess.run(argv, input=data, stdout=subprocess.PIPE, env=environment, check=True).stdout
@@ -86,6 +93,8 @@ def commands(pinfold, server, environment):
         "node -e 0": lambda: call(b"", "node", "-e", "0"),
         "javascript cold, command": lambda: tool(ask["javascript", "cold"]),
         "javascript warm, client": lambda: server.call(ask["javascript", "fingerprint"]),
+        "typescript cold, command": lambda: tool(ask["typescript", "cold"]),
+        "typescript warm, client, new source": new_source,
     }
 
 
@@ -142,7 +151,7 @@ def print_times(times):
     print(f"{'ms':36} {'p50':>7} {'p90':>7} {'p99':>7} {'p50 ratio':>10} {'p99 ratio':>10} {'p50 -':>8}")
     for name, values in times.items():
         values.sort()
-        base = bases["javascript" if name.startswith(("javascript", "node")) else "python"]
+        base = bases["javascript" if name.startswith(("javascript", "typescript", "node")) else "python"]
         at = lambda row, q: row[min(len(row) - 1, int(len(row) * q))]
         p50, p90, p99 = (at(values, q) for q in (0.5, 0.9, 0.99))
         print(f"{name:36} {p50:7.2f} {p90:7.2f} {p99:7.2f} {p50 / at(base, 0.5):10.2f} {p99 / at(base, 0.5):10.2f} {p50 - at(base, 0.5):+8.2f}")
@@ -166,7 +175,7 @@ def main():
         jobs = commands(pinfold, server, environment)
         times = {name: [] for name in jobs}
         for number in range(-3, options.rounds):
-            wait_for_pool(pinfold, environment, 3)
+            wait_for_pool(pinfold, environment, 4)
             for name, job in jobs.items():
                 started = time.perf_counter()
                 job()

@@ -30,11 +30,12 @@ static const struct pin_option options[] = {
 static void add_json(void *self, const struct pin_books_sum *sum) {
     json_t *value = sum->value != NULL ? json_string(sum->value) : json_null();
     (void)json_array_append_new(
-        self, json_pack("{s:o, s:f, s:f, s:f, s:I, s:I, s:I, s:I}", "value", value, "cpu_seconds",
+        self, json_pack("{s:o, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "value", value, "cpu_seconds",
                         sum->cpu_seconds, "memory_byte_seconds", sum->memory_byte_seconds, "wall_seconds",
                         sum->wall_seconds, "egress_bytes_out", (json_int_t)sum->egress_out, "egress_bytes_in",
-                        (json_int_t)sum->egress_in, "runs", (json_int_t)sum->runs, "sandboxes",
-                        (json_int_t)sum->sandboxes));
+                        (json_int_t)sum->egress_in, "published_bytes_out", (json_int_t)sum->published_out,
+                        "published_bytes_in", (json_int_t)sum->published_in, "runs", (json_int_t)sum->runs,
+                        "sandboxes", (json_int_t)sum->sandboxes));
 }
 
 static void print_row(void *self, const struct pin_books_sum *sum) {
@@ -42,9 +43,10 @@ static void print_row(void *self, const struct pin_books_sum *sum) {
     (void)self;
     (void)pin_escape(value, sizeof(value), sum->value != NULL ? sum->value : "-",
                      sum->value != NULL ? strlen(sum->value) : 1);
-    (void)printf("%-24s %12.3f %16.1f %14llu %14llu %8llu\n", value, sum->cpu_seconds,
+    (void)printf("%-24s %12.3f %16.1f %14llu %14llu %14llu %14llu %8llu\n", value, sum->cpu_seconds,
                  sum->memory_byte_seconds / (double)PIN_MIB, (unsigned long long)sum->egress_out,
-                 (unsigned long long)sum->egress_in, (unsigned long long)sum->runs);
+                 (unsigned long long)sum->egress_in, (unsigned long long)sum->published_out,
+                 (unsigned long long)sum->published_in, (unsigned long long)sum->runs);
 }
 
 static uint64_t since_ms(const struct bills_options *values) {
@@ -57,8 +59,8 @@ static uint64_t since_ms(const struct bills_options *values) {
 
 static bool print(struct pin_books *books, const struct bills_options *values, struct pin_error *err) {
     if (!values->json) {
-        (void)printf("%-24s %12s %16s %14s %14s %8s\n", values->by, "CPU s", "memory MiB s", "bytes out",
-                     "bytes in", "runs");
+        (void)printf("%-24s %12s %16s %14s %14s %14s %14s %8s\n", values->by, "CPU s", "memory MiB s",
+                     "bytes out", "bytes in", "published out", "published in", "runs");
         return pin_books_sum(books, values->by, since_ms(values), UINT64_MAX, print_row, NULL, err);
     }
     json_t *rows = json_array();
@@ -98,5 +100,5 @@ static const struct pin_verb verb = {
 };
 
 int main(int argc, char **argv) {
-    return pin_verb_main(&verb, argc - 1, argv + 1);
+    return pin_report_flush(pin_verb_main(&verb, argc - 1, argv + 1));
 }

@@ -83,28 +83,43 @@ static bool begin(struct building *building, struct pin_error *err) {
                          : pin_fail_errno(err, "open the folder of the packages");
 }
 
-/* The policy, with the packages shown in it. */
-static bool write_policy(const struct building *building, struct pin_error *err) {
-    json_t *policy = json_loads(embedded("build.json"), 0, NULL);
+static bool write_file(const struct building *building, const char *name, const char *text,
+                       struct pin_error *err) {
+    PIN_CLOSE int file = openat(building->scratch.dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0)
+        return pin_fail_errno(err, "write '%s' of the build", name);
+    return pin_write_all(file, text, strlen(text), err);
+}
+
+/* Of a stage: its policy over the caller's own over that of both stages, with the packages shown in it. */
+static bool write_policy(const struct building *building, const char *name, struct pin_error *err) {
+    json_t *policy = json_loads(embedded(name), 0, NULL);
+    json_t *filesystem = json_object_get(policy, "filesystem");
+    if (filesystem == NULL)
+        (void)json_object_set_new(policy, "filesystem", filesystem = json_object());
     const char *source = pin_arena_printf(building->arena, "%s/packages", building->folder);
     (void)json_object_set_new(
-        json_object_get(policy, "filesystem"), "mounts",
+        filesystem, "mounts",
         json_pack("[{s:s, s:s, s:s}]", "source", source, "target", "/packages", "access", "read-only"));
+    if (building->build->policy != NULL)
+        (void)json_array_append_new(json_object_get(policy, "extends"), json_string(building->build->policy));
     PIN_FREE char *text = json_dumps(policy, JSON_COMPACT);
     json_decref(policy);
-    if (text == NULL)
-        return pin_fail(err, PIN_ERROR_INTERNAL, "the policy of builds can't be written");
-    PIN_CLOSE int file =
-        openat(building->scratch.dir, "policy.json", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0)
-        return pin_fail_errno(err, "write the policy of the build");
-    return pin_write_all(file, text, strlen(text), err);
+    return text == NULL ? pin_fail(err, PIN_ERROR_INTERNAL, "the policy of builds can't be written")
+                        : write_file(building, name, text, err);
+}
+
+static bool write_policies(const struct building *building, struct pin_error *err) {
+    return write_file(building, "build.json", embedded("build.json"), err) &&
+           write_policy(building, "unpack.json", err) && write_policy(building, "configure.json", err);
 }
 
 static bool failed(const struct program_output *output, const char *stage, struct pin_error *err) {
     char said[200];
     (void)pin_fail(err, PIN_ERROR_SYSTEM, "the build failed to %s: %s", stage,
                    program_last_words(output, said, sizeof(said)));
+    if (output->code == 125)
+        return pin_hint(err, "what the build's sandboxes must have can be said with --policy");
     return output->code == 137 ? pin_hint(err, "it was ended by a limit: there is too little memory") : false;
 }
 
@@ -115,7 +130,7 @@ static bool run_stage(const struct building *building, const char *stage, const 
     const char *const argv[] = {building->pinfold,
                                 "run",
                                 "--policy",
-                                pin_arena_printf(arena, "%s/policy.json", building->folder),
+                                pin_arena_printf(arena, "%s/%s.json", building->folder, stage),
                                 "--image",
                                 image,
                                 "--workspace",
@@ -173,7 +188,7 @@ static bool import_image(const struct building *building, const struct pin_image
 
 static bool build_in(struct building *building, const struct pin_image_store *store,
                      struct pin_image_config *image, struct pin_error *err) {
-    return find_pinfold(building, err) && begin(building, err) && write_policy(building, err) &&
+    return find_pinfold(building, err) && begin(building, err) && write_policies(building, err) &&
            run_stage(building, "unpack", "host", err) && import_stage(building, err) &&
            run_stage(building, "configure", STAGE, err) && import_image(building, store, image, err);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,15 +50,27 @@ static char **merge_environment(const char *const *over) {
 
 struct start { /* of a program: made before the fork, used after it */
     char **argv, **environment;
+    uint64_t file_max;
     int out, errors, failed; /* `failed` takes the errno of what went wrong */
 };
+
+static bool bound_files(uint64_t most) {
+    struct rlimit limit;
+    if (most == 0)
+        return true;
+    if (getrlimit(RLIMIT_FSIZE, &limit) < 0)
+        return false;
+    limit.rlim_cur = limit.rlim_max = limit.rlim_max < most ? limit.rlim_max : most;
+    return setrlimit(RLIMIT_FSIZE, &limit) == 0;
+}
 
 /* Between fork and execution; it dies with us, however we die. */
 __attribute__((noreturn)) static void become(const struct start *start, pid_t parent) {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int out = start->out >= 0 ? start->out : null;
     if (null >= 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent &&
-        dup2(null, 0) == 0 && dup2(out, 1) == 1 && dup2(start->errors, 2) == 2)
+        bound_files(start->file_max) && dup2(null, 0) == 0 && dup2(out, 1) == 1 &&
+        dup2(start->errors, 2) == 2)
         (void)execvpe(start->argv[0], start->argv, start->environment);
     int cause = errno;
     pin_ignore(write(start->failed, &cause, sizeof(cause)));
@@ -94,6 +107,7 @@ static bool spawn(const struct program *program, int out, int errors, pid_t *pid
     PIN_FREE char **environment = merge_environment(program->environment);
     const struct start start = {.argv = argv,
                                 .environment = environment,
+                                .file_max = program->file_max,
                                 .out = program->output_max > 0 ? out
                                        : program->show         ? STDERR_FILENO
                                                                : -1,

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -17,6 +18,7 @@ struct program {
     const char *const *argv;        /* ended by NULL; the first is a path, or found by PATH */
     const char *const *environment; /* "K=V" over our own, ended by NULL; NULL: none */
     size_t output_max; /* bytes of its output that are kept; 0: none, it goes where `show` says */
+    uint64_t file_max; /* bytes that a file may have that it writes; 0: as we ourselves */
     bool show;         /* output that isn't kept is shown on standard error, not thrown away */
 };
 

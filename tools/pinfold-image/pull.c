@@ -18,6 +18,7 @@
 #include "images/image_resolve.h"
 #include "images/store/oci.h"
 #include "images/store/record.h"
+#include "images/store/verify.h"
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
 
@@ -30,6 +31,7 @@ struct pulling {
     const char *index_data;         /* of an image for several machines */
     size_t index_size;
     const char *index;              /* its digest; NULL: none */
+    uint64_t blob_max;              /* bytes of the largest blob that the manifest announces */
     char manifest[PIN_DIGEST_TEXT]; /* what is pulled */
     json_t *layout;                 /* the list of the layout's index */
     int blobs;
@@ -57,6 +59,38 @@ static bool choose_from_index(struct pulling *pulling, const struct pin_oci_inde
     return true;
 }
 
+static bool is_expected(const char *digest, const char *expected, struct pin_error *err) {
+    return expected[0] == '\0' || strcmp(digest, expected) == 0 ||
+           pin_fail(err, PIN_ERROR_INVALID, "the registry gave %s for %s", digest, expected);
+}
+
+/* No blob is larger than the manifest says, however much a registry sends. */
+static bool bound_blobs(struct pulling *pulling, const struct pin_oci_manifest *manifest,
+                        struct pin_error *err) {
+    uint64_t most = pulling->pull->import.limits->bytes;
+    pulling->blob_max = PIN_OCI_DOCUMENT_MAX;
+    for (size_t i = 0; i < manifest->layer_count; i++) {
+        uint64_t size = manifest->layers[i].size;
+        if (size > most)
+            return pin_fail(err, PIN_ERROR_REFUSED, "the layer %.19s has %llu bytes, more than %llu",
+                            manifest->layers[i].digest, (unsigned long long)size, (unsigned long long)most);
+        if (size > pulling->blob_max)
+            pulling->blob_max = size;
+    }
+    return true;
+}
+
+static bool look_at_manifest(struct pulling *pulling, struct pin_error *err) {
+    const char *reference =
+        pin_arena_printf(pulling->arena, "docker://%s@%s", pulling->name.name, pulling->manifest);
+    size_t size;
+    struct pin_oci_manifest manifest;
+    PIN_FREE char *data = skopeo_inspect_raw(&pulling->pull->skopeo, reference, &size, err);
+    return data != NULL && is_expected(digest_of(pulling->arena, data, size), pulling->manifest, err) &&
+           pin_oci_manifest_parse(pulling->arena, data, size, &manifest, err) &&
+           bound_blobs(pulling, &manifest, err);
+}
+
 /* Resolves the tag: after this, only digests are asked for. */
 static bool look_up(struct pulling *pulling, struct pin_error *err) {
     size_t size;
@@ -68,6 +102,8 @@ static bool look_up(struct pulling *pulling, struct pin_error *err) {
     if (data == NULL)
         return false;
     const char *digest = digest_of(pulling->arena, data, size);
+    if (!is_expected(digest, pulling->name.digest, err))
+        return false;
     if (pin_oci_index_parse(pulling->arena, data, size, &index, &not_index)) {
         pulling->index = digest;
         pulling->index_data = pin_arena_memdup(pulling->arena, data, size);
@@ -77,7 +113,7 @@ static bool look_up(struct pulling *pulling, struct pin_error *err) {
     if (!pin_oci_manifest_parse(pulling->arena, data, size, &manifest, err))
         return pin_wrap(err, "'%.100s' in the registry", pulling->pull->reference);
     memcpy(pulling->manifest, digest, PIN_DIGEST_TEXT);
-    return true;
+    return bound_blobs(pulling, &manifest, err);
 }
 
 static bool add_blob(struct pulling *pulling, const void *data, size_t size, const char *digest,
@@ -105,20 +141,22 @@ static bool move_blobs(struct pulling *pulling, int from, struct pin_error *err)
         return pin_fail_errno(err, "list what skopeo got");
     const struct dirent *entry;
     bool done = true;
-    while (done && (entry = readdir(list)) != NULL)
+    while (done && (errno = 0, entry = readdir(list)) != NULL)
         if (pin_image_is_hex(entry->d_name))
             done = renameat(from, entry->d_name, pulling->blobs, entry->d_name) == 0 ||
                    pin_fail_errno(err, "move a blob");
+    if (done && errno != 0)
+        done = pin_fail_errno(err, "list what skopeo got");
     (void)closedir(list);
     return done;
 }
 
 /* Copies one manifest and its blobs into the layout. */
 static bool copy(struct pulling *pulling, const char *reference, const char *name, const char *expected,
-                 struct pin_error *err) {
+                 uint64_t blob_max, struct pin_error *err) {
     const struct pin_store_work *work = pulling->work;
     const char *path = pin_arena_printf(pulling->arena, "%s/tmp/%s/skopeo", work->store->path, work->name);
-    if (!skopeo_copy(&pulling->pull->skopeo, reference, path, err))
+    if (!skopeo_copy(&pulling->pull->skopeo, reference, path, blob_max, err))
         return false;
     PIN_CLOSE int from = openat(work->dir, "skopeo", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     size_t size;
@@ -130,8 +168,8 @@ static bool copy(struct pulling *pulling, const char *reference, const char *nam
     if (data == NULL || !pin_oci_manifest_parse(pulling->arena, data, size, &manifest, err))
         return false;
     const char *digest = digest_of(pulling->arena, data, size);
-    if (expected != NULL && strcmp(digest, expected) != 0)
-        return pin_fail(err, PIN_ERROR_INVALID, "the registry gave %s for %s", digest, expected);
+    if (!is_expected(digest, expected, err))
+        return false;
     if (!add_blob(pulling, data, size, digest, err) || !move_blobs(pulling, from, err))
         return false;
     if (name != NULL)
@@ -149,7 +187,7 @@ static void copy_signatures(struct pulling *pulling) {
         const char *tag =
             pin_arena_printf(pulling->arena, "sha256-%s.sig", signed_digests[i] + strlen("sha256:"));
         const char *reference = pin_arena_printf(pulling->arena, "docker://%s:%s", pulling->name.name, tag);
-        (void)copy(pulling, reference, tag, NULL, &absent);
+        (void)copy(pulling, reference, tag, "", PIN_OCI_DOCUMENT_MAX, &absent);
     }
 }
 
@@ -181,7 +219,10 @@ static bool fill_layout(struct pulling *pulling, struct pin_error *err) {
     const char *reference =
         pin_arena_printf(pulling->arena, "docker://%s@%s", pulling->name.name, pulling->manifest);
     const char *top = pulling->index == NULL ? "image" : NULL;
-    if (!make_layout(pulling, err) || !copy(pulling, reference, top, pulling->manifest, err))
+    if (pulling->index != NULL && !look_at_manifest(pulling, err))
+        return false;
+    if (!make_layout(pulling, err) ||
+        !copy(pulling, reference, top, pulling->manifest, pulling->blob_max, err))
         return false;
     if (pulling->index != NULL) {
         if (!add_blob(pulling, pulling->index_data, pulling->index_size, pulling->index, err))
@@ -205,13 +246,15 @@ static bool import_layout(struct pulling *pulling, struct pin_image_config *imag
     return pin_image_import(pulling->work, &import, pulling->arena, image, err);
 }
 
-/* An image that is here already only gets its name. */
+/* An image that is here already, whole, only gets its name. */
 static bool have_it(struct pulling *pulling, struct pin_image_config *image, bool *had,
                     struct pin_error *err) {
     struct pin_error absent = {0};
     char text[PIN_IMAGE_TEXT];
-    *had = pulling->pull->import.key_count == 0 && !pulling->pull->import.require_signature &&
-           pin_image_find(pulling->work->store, pulling->arena, pulling->manifest, image, NULL, &absent);
+    *had = !pulling->pull->repair && pulling->pull->import.key_count == 0 &&
+           !pulling->pull->import.require_signature &&
+           pin_image_find(pulling->work->store, pulling->arena, pulling->manifest, image, NULL, &absent) &&
+           pin_store_is_whole(pulling->work->store, image);
     if (!*had)
         return true;
     image->name = pin_arena_strdup(pulling->arena, pin_image_name_print(text, &pulling->own_name));

@@ -11,6 +11,7 @@
 struct pull {
     const char *reference; /* "registry.example/team/app:1" */
     struct skopeo skopeo;
+    bool repair;              /* an image that is here already is got again, and mended */
     struct pin_import import; /* name, platform, keys, limits, progress */
 };
 

@@ -1,15 +1,18 @@
 #include "tools/pinfold-image/skopeo.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/units.h"
 #include "images/store/oci.h"
 #include "tools/pinfold-image/program.h"
 
 #define ARGUMENTS_MAX 12
+#define LOOK_NS (120 * PIN_NS_PER_S) /* for a manifest */
 
 static bool not_there(struct pin_error *err) {
     pin_error_clear(err);
@@ -28,15 +31,17 @@ static bool failed(const struct program_output *output, const char *reference, s
         if (*said != '\\' && *said != '"')
             plain[used++] = *said;
     plain[used] = '\0';
+    if (strstr(plain, "context deadline exceeded") != NULL) {
+        (void)pin_fail(err, PIN_ERROR_EXHAUSTED, "the registry took too long over '%.80s'", reference);
+        return pin_hint(err, "--timeout says how long a pull may take");
+    }
     return pin_fail(err, PIN_ERROR_SYSTEM, "skopeo can't get '%.80s': %s", reference, plain);
 }
 
-static bool run(const char *const *argv, const char *reference, char **out, size_t *size, bool progress,
+static bool run(const struct program *program, const char *reference, char **out, size_t *size,
                 struct pin_error *err) {
     PROGRAM_OUTPUT struct program_output output = {0};
-    const struct program program = {
-        .argv = argv, .output_max = out != NULL ? PIN_OCI_DOCUMENT_MAX + 1 : 0, .show = progress};
-    if (!program_run(&program, &output, err))
+    if (!program_run(program, &output, err))
         return err->kind == PIN_ERROR_NOT_FOUND ? not_there(err) : false;
     if (output.code != 0)
         return failed(&output, reference, err);
@@ -47,7 +52,16 @@ static bool run(const char *const *argv, const char *reference, char **out, size
     return true;
 }
 
-static size_t common(const struct skopeo *skopeo, const char *insecure, const char **argv, size_t count) {
+struct timeout {
+    char option[48];
+};
+
+/* Without a time, a registry that says nothing would be waited for without end; 0 is none to skopeo. */
+static size_t common(const struct skopeo *skopeo, const char *insecure, uint64_t wait_ns,
+                     struct timeout *timeout, const char **argv, size_t count) {
+    (void)snprintf(timeout->option, sizeof(timeout->option), "--command-timeout=%" PRIu64 "ms",
+                   wait_ns / PIN_NS_PER_MS + 1);
+    argv[count++] = timeout->option;
     if (skopeo->authfile != NULL) {
         argv[count++] = "--authfile";
         argv[count++] = skopeo->authfile;
@@ -59,12 +73,15 @@ static size_t common(const struct skopeo *skopeo, const char *insecure, const ch
 
 char *skopeo_inspect_raw(const struct skopeo *skopeo, const char *reference, size_t *size,
                          struct pin_error *err) {
+    struct timeout timeout;
+    uint64_t wait_ns = skopeo->timeout_ns < LOOK_NS ? skopeo->timeout_ns : LOOK_NS;
     const char *argv[ARGUMENTS_MAX] = {"skopeo", "inspect", "--raw"};
-    size_t count = common(skopeo, "--tls-verify=false", argv, 3);
+    size_t count = common(skopeo, "--tls-verify=false", wait_ns, &timeout, argv, 3);
     argv[count++] = "--";
     argv[count++] = reference;
     char *data = NULL;
-    if (!run(argv, reference, &data, size, false, err))
+    const struct program program = {.argv = argv, .output_max = PIN_OCI_DOCUMENT_MAX + 1};
+    if (!run(&program, reference, &data, size, err))
         return NULL;
     if (data == NULL || *size > PIN_OCI_DOCUMENT_MAX) {
         free(data);
@@ -75,14 +92,16 @@ char *skopeo_inspect_raw(const struct skopeo *skopeo, const char *reference, siz
     return data;
 }
 
-bool skopeo_copy(const struct skopeo *skopeo, const char *reference, const char *directory,
+bool skopeo_copy(const struct skopeo *skopeo, const char *reference, const char *directory, uint64_t blob_max,
                  struct pin_error *err) {
     char to[PATH_MAX + 8];
+    struct timeout timeout;
     const char *argv[ARGUMENTS_MAX] = {"skopeo", "copy"};
-    size_t count = common(skopeo, "--src-tls-verify=false", argv, 2);
+    size_t count = common(skopeo, "--src-tls-verify=false", skopeo->timeout_ns, &timeout, argv, 2);
     (void)snprintf(to, sizeof(to), "dir:%s", directory);
     argv[count++] = "--";
     argv[count++] = reference;
     argv[count++] = to;
-    return run(argv, reference, NULL, NULL, skopeo->show_progress, err);
+    const struct program program = {.argv = argv, .show = skopeo->show_progress, .file_max = blob_max};
+    return run(&program, reference, NULL, NULL, err);
 }

@@ -1,6 +1,7 @@
 /* `pinfold image build`. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,16 +17,18 @@
 #include "tools/pinfold-image/verbs.h"
 
 struct build_values {
-    const char *lock;
+    const char *lock, *policy;
     bool list, json;
 };
 
 #define AT(member) offsetof(struct build_values, member)
 static const struct pin_option options[] = {
-    {"lock", 0, PIN_OPTION_TEXT, AT(lock), "FILE",
-     "the packages exactly; where it isn't there, it is written",                                NULL},
-    {"list", 0, PIN_OPTION_FLAG, AT(list), NULL,   "list the recipes that pinfold brings along", NULL},
-    {"json", 0, PIN_OPTION_FLAG, AT(json), NULL,   "print one JSON object",                      NULL},
+    {"lock",   0, PIN_OPTION_TEXT, AT(lock),   "FILE",
+     "the packages exactly; where it isn't there, it is written",                                    NULL},
+    {"policy", 0, PIN_OPTION_TEXT, AT(policy), "P",
+     "what the sandboxes of the build may have, over what builds usually have",                      NULL},
+    {"list",   0, PIN_OPTION_FLAG, AT(list),   NULL,   "list the recipes that pinfold brings along", NULL},
+    {"json",   0, PIN_OPTION_FLAG, AT(json),   NULL,   "print one JSON object",                      NULL},
 };
 #undef AT
 
@@ -94,6 +97,22 @@ static bool get_packages(const struct build_values *values, const struct build *
            write_lock(values->lock, arena, lock, err);
 }
 
+/* What is a path counts from here, and not from the folder of the build. */
+static bool whole_path(const char *policy, struct pin_arena *arena, const char **whole,
+                       struct pin_error *err) {
+    char here[PATH_MAX];
+    size_t size = policy == NULL ? 0 : strlen(policy);
+    bool path = policy != NULL &&
+                (strchr(policy, '/') != NULL || (size > 5 && strcmp(policy + size - 5, ".json") == 0));
+    *whole = policy;
+    if (!path || policy[0] == '/')
+        return true;
+    if (getcwd(here, sizeof(here)) == NULL)
+        return pin_fail_errno(err, "tell the current directory");
+    *whole = pin_arena_printf(arena, "%s/%s", here, policy);
+    return true;
+}
+
 static bool check_name(const char *text, struct pin_error *err) {
     struct pin_image_name name;
     if (!pin_image_name_parse(text, &name, err))
@@ -134,14 +153,15 @@ static bool build_recipe(const struct pin_invocation *invocation, struct pin_are
     struct pin_lock lock = {0};
     if (!read_recipe(invocation->arguments[0], arena, &recipe, err))
         return false;
-    const struct build build = {
+    struct build build = {
         .recipe = &recipe,
         .lock = &lock,
         .name = invocation->argument_count > 1 ? invocation->arguments[1] : recipe.name,
         .show = !values->json && isatty(STDERR_FILENO),
     };
-    return check_name(build.name, err) && pin_image_store_open(&store, true, err) &&
-           get_packages(values, &build, arena, &lock, err) && build_image(&store, &build, arena, image, err);
+    return check_name(build.name, err) && whole_path(values->policy, arena, &build.policy, err) &&
+           pin_image_store_open(&store, true, err) && get_packages(values, &build, arena, &lock, err) &&
+           build_image(&store, &build, arena, image, err);
 }
 
 static int run_build(const struct pin_invocation *invocation) {
@@ -157,11 +177,7 @@ static int run_build(const struct pin_invocation *invocation) {
     }
     if (pin_is_set(&err) || !build_recipe(invocation, &arena, &image, &err))
         return pin_report(&err, values->json);
-    if (values->json)
-        print_object(image_object(&image));
-    else
-        (void)printf("%s %s\n", safe(image.name), image.manifest);
-    return 0;
+    return tell_made(&image, values->json);
 }
 
 const struct pin_verb verb_build = {

@@ -14,11 +14,13 @@
 #include "tools/pinfold-image/verbs.h"
 
 #define KEY_FILE_MAX ((size_t)64 * 1024)
+#define PULL_NS (7200 * PIN_NS_PER_S) /* without --timeout */
 
 struct get_values {
     const char *name, *platform, *authfile, *reference;
     struct pin_texts keys;
-    bool require_signature, insecure, json;
+    bool require_signature, insecure, repair, json;
+    struct pin_number timeout;
     int format;
 };
 
@@ -37,6 +39,9 @@ static const struct pin_option pull_options[] = {
      NULL                                                                                                                              },
     {"insecure",          0, PIN_OPTION_FLAG,  PULL(insecure),          NULL,
      "allow plain HTTP and unknown certificates, for a registry next door",                                                        NULL},
+    {"repair",            0, PIN_OPTION_FLAG,  PULL(repair),            NULL,
+     "get an image that is here already anew, and mend what is damaged",                                                           NULL},
+    {"timeout",           0, PIN_OPTION_TIME,  PULL(timeout),           "T",       "give up when the registry takes longer (2h)",  NULL},
     {"json",              0, PIN_OPTION_FLAG,  PULL(json),              NULL,      "print one JSON object",                        NULL},
 };
 
@@ -109,14 +114,6 @@ static bool begin(struct pin_image_store *store, struct pin_store_work *work, st
            pin_store_work_begin(work, store, PIN_STORE_SHARED, STORE_WAIT_S, err);
 }
 
-static int tell(const struct pin_image_config *image, bool json) {
-    if (json)
-        print_object(image_object(image));
-    else
-        (void)printf("%s %s\n", safe(image->name), image->manifest);
-    return 0;
-}
-
 static int run_pull(const struct pin_invocation *invocation) {
     const struct get_values *values = invocation->values;
     struct pin_error err = {0};
@@ -128,14 +125,16 @@ static int run_pull(const struct pin_invocation *invocation) {
         .reference = invocation->arguments[0],
         .skopeo = {.authfile = values->authfile,
                    .insecure = values->insecure,
+                   .timeout_ns = values->timeout.given ? values->timeout.value : PULL_NS,
                    .show_progress = !values->json && isatty(STDERR_FILENO)},
+        .repair = values->repair,
     };
     if (!fill(values, &arena, &pull.import, &err) || !begin(&store, &work, &err))
         return pin_report(&err, values->json);
     pull.import.name = values->name;
     if (!pull_image(&work, &pull, &arena, &image, &err))
         return pin_report(&err, values->json);
-    return tell(&image, values->json);
+    return tell_made(&image, values->json);
 }
 
 /* Reproducible builds: reproducible-builds.org/specs/source-date-epoch. */
@@ -167,7 +166,7 @@ static int run_import(const struct pin_invocation *invocation) {
     import.kind = values->format < 0 ? PIN_SOURCE_AUTO : (enum pin_source_kind)values->format;
     if (!pin_image_import(&work, &import, &arena, &image, &err))
         return pin_report(&err, values->json);
-    return tell(&image, values->json);
+    return tell_made(&image, values->json);
 }
 
 const struct pin_verb verb_pull = {

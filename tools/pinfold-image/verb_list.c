@@ -7,7 +7,9 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "images/image_resolve.h"
+#include "images/store/layer_store.h"
 #include "images/store/store_list.h"
+#include "tools/pinfold-image/notes.h"
 #include "tools/pinfold-image/verbs.h"
 
 struct list_values {
@@ -82,13 +84,28 @@ json_t *image_object(const struct pin_image_config *image) {
         texts(image->entrypoint, image->entrypoint_count), "cmd", texts(image->command, image->command_count),
         "volumes", texts(image->volumes, image->volume_count), "ports",
         texts(image->ports, image->port_count), "labels", labels);
-    return json_pack("{s:s?, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:I, s:I, s:o, s:o, s:o, s:o}",
-                     "name", image->name, "digest", image->manifest, "index", image->index, "config_digest",
-                     image->config, "architecture", image->architecture, "os", image->os, "variant",
-                     image->variant, "created", image->created, "author", image->author, "bytes",
-                     (json_int_t)blob_bytes(image), "unpacked_bytes", (json_int_t)unpacked_bytes(image),
-                     "layers", layer_list(image), "config", config, "history", history_list(image),
-                     "signed_by", texts(image->signed_by, image->signed_by_count));
+    return json_pack(
+        "{s:s?, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "name",
+        image->name, "digest", image->manifest, "index", image->index, "config_digest", image->config,
+        "architecture", image->architecture, "os", image->os, "variant", image->variant, "created",
+        image->created, "author", image->author, "bytes", (json_int_t)blob_bytes(image), "unpacked_bytes",
+        (json_int_t)unpacked_bytes(image), "layers", layer_list(image), "config", config, "history",
+        history_list(image), "signed_by", texts(image->signed_by, image->signed_by_count), "notes",
+        image_notes(image));
+}
+
+int tell_made(const struct pin_image_config *image, bool as_json) {
+    if (as_json) {
+        print_object(image_object(image));
+        return 0;
+    }
+    json_t *notes = image_notes(image), *note;
+    size_t i;
+    (void)printf("%s %s\n", safe(image->name), image->manifest);
+    (void)fflush(stdout);
+    json_array_foreach(notes, i, note)(void) fprintf(stderr, "pinfold: %s\n", json_string_value(note));
+    json_decref(notes);
+    return 0;
 }
 
 static void human_size(char to[PIN_UNITS_TEXT], uint64_t bytes) {
@@ -217,6 +234,10 @@ static void show(const struct pin_image_config *image) {
     }
     show_texts("signed by", image->signed_by, image->signed_by_count);
     show_layers(image);
+    json_t *notes = image_notes(image), *note;
+    size_t i;
+    json_array_foreach(notes, i, note) show_text(i == 0 ? "notes" : "", json_string_value(note));
+    json_decref(notes);
 }
 
 static int run_show(const struct pin_invocation *invocation) {
@@ -228,6 +249,8 @@ static int run_show(const struct pin_invocation *invocation) {
     if (!pin_image_store_open(&store, false, &err) ||
         !pin_image_find(&store, &arena, invocation->arguments[0], &image, NULL, &err))
         return pin_report(&err, values->json);
+    for (size_t i = 0; i < image.layer_count; i++)
+        (void)pin_layer_have(&store, image.layers[i].diff_id, &image.layers[i]);
     if (values->json)
         print_object(image_object(&image));
     else

@@ -93,11 +93,7 @@ static int run_commit(const struct pin_invocation *invocation) {
     struct pin_image_config image = {0};
     if (!commit_sandbox(invocation, &arena, &image, &err))
         return pin_report(&err, values->json);
-    if (values->json)
-        print_object(image_object(&image));
-    else
-        (void)printf("%s %s\n", safe(image.name), image.manifest);
-    return 0;
+    return tell_made(&image, values->json);
 }
 
 const struct pin_verb verb_sandbox_commit = {

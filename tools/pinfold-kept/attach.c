@@ -17,6 +17,7 @@
 #include "runtime/supervise/terminal.h"
 #include "tools/pinfold-kept/client.h"
 #include "tools/pinfold-kept/verbs.h"
+#include "tools/pinfold/input.h"
 #include "tools/pinfold/report.h"
 
 #define LEAVE_FIRST 0x10 /* control-P, then control-Q: what docker's users know */
@@ -84,12 +85,8 @@ static bool open_input(struct attached *attached, int *input, struct pin_error *
         return true;
     if (file == NULL)
         return open_keys(attached, input, err);
-    *input = strcmp(file, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                    : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (*input >= 0)
-        return true;
-    (void)pin_fail_errno(err, "open '%s' for --stdin", file);
-    return pin_point(err, "%s", file);
+    *input = pin_input_open(file, err);
+    return *input >= 0;
 }
 
 static bool ask(struct attached *attached, struct pin_error *err) {
@@ -113,16 +110,9 @@ static bool ask(struct attached *attached, struct pin_error *err) {
 }
 
 static bool follow_size(struct attached *attached, struct pin_error *err) {
-    uint16_t rows, columns;
     if (!attached->is_terminal || attached->keys < 0)
         return true;
-    pin_terminal_size(STDIN_FILENO, &rows, &columns);
-    json_t *request = pin_client_request("resize");
-    (void)json_object_set_new(request, "id", json_integer(2));
-    (void)json_object_set_new(request, "exec", json_integer((json_int_t)attached->exec));
-    (void)json_object_set_new(request, "rows", json_integer(rows));
-    (void)json_object_set_new(request, "columns", json_integer(columns));
-    return pin_client_send(&attached->client, request, NULL, 0, err);
+    return pin_client_resize(&attached->client, (json_int_t)attached->exec, err);
 }
 
 /* Interrupting leaves the command where it is: `kill` of the sandbox, or a signal to the command, ends that.

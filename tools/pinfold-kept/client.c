@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "runtime/kept/home.h"
 #include "runtime/state/state_dir.h"
+#include "runtime/supervise/terminal.h"
 
 #define FDS_MAX 3
 #define HOLD_TRIES 500 /* of 2 ms */
@@ -69,6 +70,17 @@ static ssize_t send_first(int fd, const uint8_t *bytes, size_t size, const int *
     return sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
+/* It has hung up, and may have said why before. */
+static bool turned_away(struct pin_client *client, int error, struct pin_error *err) {
+    json_t *unasked = pin_client_receive(client, NULL, err);
+    if (unasked != NULL)
+        (void)gone(client, error, err);
+    else if (err->os_errno == 0 && err->kind == PIN_ERROR_SYSTEM)
+        err->os_errno = error;
+    json_decref(unasked);
+    return false;
+}
+
 bool pin_client_send(struct pin_client *client, json_t *request, const int *fds, int count,
                      struct pin_error *err) {
     size_t size = 0;
@@ -80,7 +92,7 @@ bool pin_client_send(struct pin_client *client, json_t *request, const int *fds,
         if (part < 0 && errno == EINTR)
             continue;
         if (part < 0)
-            return gone(client, errno, err);
+            return turned_away(client, errno, err);
         sent += (size_t)part;
     }
     return true;
@@ -186,6 +198,17 @@ json_t *pin_client_ask_fd(struct pin_client *client, const char *verb, int *fd, 
     pin_close_fd(&got);
     json_decref(ok);
     return NULL;
+}
+
+bool pin_client_resize(struct pin_client *client, json_int_t exec, struct pin_error *err) {
+    uint16_t rows, columns;
+    pin_terminal_size(STDIN_FILENO, &rows, &columns);
+    json_t *request = pin_client_request("resize");
+    (void)json_object_set_new(request, "id", json_integer(2));
+    (void)json_object_set_new(request, "exec", json_integer(exec));
+    (void)json_object_set_new(request, "rows", json_integer(rows));
+    (void)json_object_set_new(request, "columns", json_integer(columns));
+    return pin_client_send(client, request, NULL, 0, err);
 }
 
 bool pin_client_hold(struct pin_client *client, struct pin_error *err) {

@@ -33,6 +33,9 @@ json_t *pin_client_receive(struct pin_client *client, int *fd, struct pin_error 
 json_t *pin_client_call(struct pin_client *client, json_t *request, struct pin_error *err);
 /* Asks for a descriptor: the "ok" of the reply, for the caller to release; *fd is the caller's, never -1. */
 json_t *pin_client_ask_fd(struct pin_client *client, const char *verb, int *fd, struct pin_error *err);
+/* Gives the command of this number the size of the terminal on standard input. No reply is waited for: it has
+ * id 2. */
+bool pin_client_resize(struct pin_client *client, json_int_t exec, struct pin_error *err);
 /* Freezes the sandbox until this connection ends. It can't be just while a command is being started: waits
  * for a second. UNSUPPORTED where the host's sandboxes can't be frozen. */
 bool pin_client_hold(struct pin_client *client, struct pin_error *err);

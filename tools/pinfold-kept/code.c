@@ -17,13 +17,14 @@
 #include "tools/pinfold-kept/verbs.h"
 #include "tools/pinfold/report.h"
 
+#define IDLE_MS ((uint64_t)30 * 60 * 1000)
 #define CODE_MAX ((size_t)16 * 1024 * 1024)
 
 struct code_options {
     bool json, restart;
     int language;
     const char *context, *code;
-    struct pin_number timeout;
+    struct pin_number timeout, idle, lifetime;
 };
 
 #define ROW(name, letter, type, member, value, help)                                                         \
@@ -34,6 +35,9 @@ static const struct pin_option options[] = {
                                                                                              "of a new context (python)", pin_code_languages},
     ROW("context", 0, PIN_OPTION_TEXT, context, "NAME", "which context (that of the language)"),
     ROW("timeout", 't', PIN_OPTION_TIME, timeout, "T", "interrupt the cell after this time"),
+    ROW("idle-timeout", 0, PIN_OPTION_TIME, idle, "T",
+        "of a new context: ends it after this long without a cell (30m)"),
+    ROW("lifetime", 0, PIN_OPTION_TIME, lifetime, "T", "of a new context: ends it after this long"),
     ROW("restart", 0, PIN_OPTION_FLAG, restart, NULL, "end the context first, and begin a new one"),
     ROW("json", 0, PIN_OPTION_FLAG, json, NULL, "print one JSON object"),
 };
@@ -54,18 +58,14 @@ static char *read_code(const struct pin_invocation *invocation, size_t *size, st
                                   : pin_read_file_at(AT_FDCWD, file, CODE_MAX, size, err);
 }
 
-static int make_packet(const struct pin_code_context *context, const json_t *code, const char *key,
-                       struct pin_error *err) {
+static int make_packet(const json_t *code, const char *key, struct pin_error *err) {
     json_t *request = json_pack("{s:s, s:O}", "key", key, "code", code);
     PIN_FREE char *text = request == NULL ? NULL : json_dumps(request, JSON_COMPACT);
     json_decref(request);
-    const char *runner = pin_code_runner(context->language);
     PIN_CLOSE int packet = memfd_create("cell", MFD_CLOEXEC);
-    if (packet < 0 || text == NULL || lseek(packet, 0, SEEK_SET) != 0)
+    if (packet < 0 || text == NULL)
         (void)pin_fail_errno(err, "hand the cell in");
-    else if (pin_write_all(packet, runner, strlen(runner) + 1, err) &&
-             pin_write_all(packet, context->socket, strlen(context->socket) + 1, err) &&
-             pin_write_all(packet, text, strlen(text), err) && lseek(packet, 0, SEEK_SET) == 0)
+    else if (pin_write_all(packet, text, strlen(text), err) && lseek(packet, 0, SEEK_SET) == 0)
         return pin_steal_fd(&packet);
     return -1;
 }
@@ -73,11 +73,11 @@ static int make_packet(const struct pin_code_context *context, const json_t *cod
 static json_t *run_cell(const struct code_options *values, const struct pin_code_context *context,
                         struct pin_session *session, const json_t *code, const char *key,
                         struct pin_error *err) {
-    PIN_CLOSE int packet = make_packet(context, code, key, err);
+    PIN_CLOSE int packet = make_packet(code, key, err);
     int fds[] = {packet, STDOUT_FILENO, STDERR_FILENO};
     if (packet < 0)
         return NULL;
-    json_t *request = pin_code_request_cell(context->language);
+    json_t *request = pin_code_request_cell(context);
     (void)json_object_set_new(request, "frames", json_string("fd"));
     (void)json_object_set_new(request, "stdin", json_true());
     (void)json_object_set_new(request, "output", json_string(values->json ? "capture" : "pass"));
@@ -139,6 +139,10 @@ static int conclude(const struct code_options *values, struct pin_code_context *
     struct pin_error err = {0};
     struct pin_code_outcome outcome = pin_code_result(json_object_get(message, "result"), key);
     int code = outcome.exit_code;
+    if (outcome.ended && pin_code_context_was_out_of_memory(context, &session->client)) {
+        pin_code_say_memory(&outcome);
+        code = outcome.exit_code;
+    }
     bool ended = !outcome.lost || pin_code_context_end(context, &session->client, &err);
     add_context(outcome.object, context, outcome.lost);
     if (!ended)
@@ -157,8 +161,10 @@ static int run_in(const char *sandbox, const struct code_options *values, const 
     struct pin_error err = {0};
     char key[PIN_CODE_ID];
     json_t *message = NULL;
-    if (pin_code_context_open(&context, sandbox, values->context, values->language, &err) &&
-        pin_session_open(&session, sandbox, &err) &&
+    bool open = pin_code_context_open(&context, sandbox, values->context, values->language, &err);
+    context.idle_ms = values->idle.given ? values->idle.value / PIN_NS_PER_MS : IDLE_MS;
+    context.lifetime_ms = values->lifetime.given ? values->lifetime.value / PIN_NS_PER_MS : 0;
+    if (open && pin_session_open(&session, sandbox, &err) &&
         (!values->restart || pin_code_context_end(&context, &session.client, &err)) &&
         pin_code_context_ready(&context, &session, &err) && pin_code_draw(key, &err))
         message = run_cell(values, &context, &session, code, key, &err);

@@ -15,36 +15,41 @@
 
 const char *const pin_code_languages[] = {"python", "javascript", NULL};
 
-/* They take the runner from standard input. */
-#define PYTHON_BOOT "packet = open(0, 'rb', closefd=False).read().split(b'\\0', 2); exec(packet[0])"
-#define NODE_BOOT "const packet = require('fs').readFileSync(0).toString().split('\\0', 3); eval(packet[0])"
+#define DYING_STEPS 20
+#define DYING_STEP_US 10000
 
 static const struct {
-    const char *program, *option, *runner, *boot;
+    const char *program, *option, *runner;
 } programs[] = {
-    [PIN_CODE_PYTHON] = {"python3", "-c", "code.py", PYTHON_BOOT},
-    [PIN_CODE_JAVASCRIPT] = {"node",    "-e", "code.js", NODE_BOOT  },
+    [PIN_CODE_PYTHON] = {"python3", "-c", "code.py"},
+    [PIN_CODE_JAVASCRIPT] = {"node",    "-e", "code.js"},
 };
 _Static_assert(PIN_COUNT(programs) == PIN_CODE_LANGUAGE_COUNT, "every language has a runner");
 
-const char *pin_code_runner(enum pin_code_language language) {
+static const char *runner_of(enum pin_code_language language) {
     for (size_t i = 0; i < pin_code_runners_count; i++)
         if (strcmp(pin_code_runners[i].name, programs[language].runner) == 0)
             return (const char *)pin_code_runners[i].data;
     return "";
 }
 
-static json_t *ask(enum pin_code_language language, const char *source, json_t *rest) {
+static json_t *request_start(enum pin_code_language language) {
     json_t *request = pin_client_request("exec");
-    json_t *args = json_pack("[s, s, s]", programs[language].program, programs[language].option, source);
-    (void)json_array_extend(args, rest);
-    (void)json_object_set_new(request, "args", args);
-    json_decref(rest);
+    (void)json_object_set_new(
+        request, "args",
+        json_pack("[s, s, s]", programs[language].program, programs[language].option, runner_of(language)));
+    (void)json_object_set_new(request, "detach", json_true());
+    (void)json_object_set_new(request, "context", json_true());
     return request;
 }
 
-json_t *pin_code_request_cell(enum pin_code_language language) {
-    return ask(language, programs[language].boot, json_pack("[s]", "cell"));
+json_t *pin_code_request_cell(const struct pin_code_context *context) {
+    json_t *request = pin_client_request("exec");
+    (void)json_object_set_new(request, "args",
+                              json_pack("[s, s]", "cell", pin_code_languages[context->language]));
+    (void)json_object_set_new(request, "hand", json_true());
+    (void)json_object_set_new(request, "cell_of", json_integer(context->exec));
+    return request;
 }
 
 bool pin_code_draw(char id[PIN_CODE_ID], struct pin_error *err) {
@@ -73,20 +78,17 @@ static void read_record(struct pin_code_context *context, int *language) {
     struct pin_error err = {0};
     name_file(context, "json", name);
     json_t *record = pin_home_read(context->folder, name, &err);
-    const char *socket = json_string_value(json_object_get(record, "socket"));
     *language = language_named(json_string_value(json_object_get(record, "language")));
-    if (*language >= 0 && socket != NULL && strlen(socket) < sizeof(context->socket)) {
+    if (*language >= 0)
         context->exec = json_integer_value(json_object_get(record, "exec"));
-        (void)snprintf(context->socket, sizeof(context->socket), "%s", socket);
-    }
     json_decref(record);
 }
 
 static bool write_record(const struct pin_code_context *context, struct pin_error *err) {
     char name[128];
     name_file(context, "json", name);
-    json_t *record = json_pack("{s:I, s:s, s:s}", "exec", context->exec, "language",
-                               pin_code_languages[context->language], "socket", context->socket);
+    json_t *record =
+        json_pack("{s:I, s:s}", "exec", context->exec, "language", pin_code_languages[context->language]);
     bool ok = pin_home_write(context->folder, name, record, err);
     json_decref(record);
     return ok;
@@ -145,13 +147,10 @@ static bool is_running(const struct pin_code_context *context, struct pin_client
 }
 
 static bool start(struct pin_code_context *context, struct pin_session *session, struct pin_error *err) {
-    char id[PIN_CODE_ID];
-    if (!pin_code_draw(id, err))
-        return false;
-    (void)snprintf(context->socket, sizeof(context->socket), "/tmp/.pinfold-code-%.16s", id);
-    json_t *request = ask(context->language, pin_code_runner(context->language),
-                          json_pack("[s, s]", "serve", context->socket));
-    (void)json_object_set_new(request, "detach", json_true());
+    json_t *request = request_start(context->language);
+    (void)json_object_set_new(request, "idle_ms", json_integer((json_int_t)context->idle_ms));
+    if (context->lifetime_ms > 0)
+        (void)json_object_set_new(request, "lifetime_ms", json_integer((json_int_t)context->lifetime_ms));
     session->detach = true;
     json_t *message =
         pin_client_send(&session->client, request, NULL, 0, err) ? pin_session_await(session, err) : NULL;
@@ -175,6 +174,32 @@ bool pin_code_context_ready(struct pin_code_context *context, struct pin_session
         return false;
     context->had_one = context->exec != 0 && !runs;
     return runs || start(context, session, err);
+}
+
+/* The cell knows that nobody answers before its context is known to be dead. */
+static bool ends_soon(const struct pin_code_context *context, struct pin_client *client) {
+    struct pin_error err = {0};
+    bool runs = true;
+    for (int i = 0; runs && i < DYING_STEPS; i++) {
+        if (!is_running(context, client, &runs, &err))
+            return false;
+        if (runs)
+            (void)usleep(DYING_STEP_US);
+    }
+    return !runs;
+}
+
+bool pin_code_context_was_out_of_memory(const struct pin_code_context *context, struct pin_client *client) {
+    struct pin_error err = {0};
+    if (context->exec == 0 || !ends_soon(context, client))
+        return false;
+    json_t *request = pin_client_request("wait");
+    (void)json_object_set_new(request, "exec", json_integer(context->exec));
+    json_t *end = pin_client_call(client, request, &err);
+    const char *status = json_string_value(json_object_get(end, "status"));
+    bool memory = status != NULL && strcmp(status, "memory") == 0;
+    json_decref(end);
+    return memory;
 }
 
 bool pin_code_context_end(struct pin_code_context *context, struct pin_client *client,

@@ -15,16 +15,15 @@
 enum pin_code_language { PIN_CODE_PYTHON, PIN_CODE_JAVASCRIPT, PIN_CODE_LANGUAGE_COUNT };
 extern const char *const pin_code_languages[]; /* ends with NULL */
 
-#define PIN_CODE_ID 33     /* 16 random bytes in hex, and the end */
-#define PIN_CODE_SOCKET 64 /* path inside */
+#define PIN_CODE_ID 33 /* 16 random bytes in hex, and the end */
 
 struct pin_code_context {
     const char *name;
     enum pin_code_language language;
-    int folder, lock;     /* -1: none */
-    json_int_t exec;      /* the command; 0: none */
-    bool is_new, had_one; /* it was started for this cell; another one has ended by itself */
-    char socket[PIN_CODE_SOCKET];
+    int folder, lock;              /* -1: none */
+    json_int_t exec;               /* the command; 0: none */
+    uint64_t idle_ms, lifetime_ms; /* of one that isn't there yet; 0: no lifetime of its own */
+    bool is_new, had_one;          /* it was started for this cell; another one has ended by itself */
 };
 
 /* Waits until no other cell runs in it. `language` -1: whichever it has, or that of its name, or Python.
@@ -38,8 +37,9 @@ bool pin_code_context_ready(struct pin_code_context *context, struct pin_session
 /* With all its processes. */
 bool pin_code_context_end(struct pin_code_context *context, struct pin_client *client, struct pin_error *err);
 
-/* The "exec" that brings a cell. Its standard input is the runner, the socket and the request, a zero byte
- * between them: arguments are logged, and seen by all in the sandbox. */
-json_t *pin_code_request_cell(enum pin_code_language language);
-const char *pin_code_runner(enum pin_code_language language);
+/* Whether it has ended, or ends just now, because its memory ran out. */
+bool pin_code_context_was_out_of_memory(const struct pin_code_context *context, struct pin_client *client);
+
+/* The "exec" of a cell, which is its standard input. */
+json_t *pin_code_request_cell(const struct pin_code_context *context);
 bool pin_code_draw(char id[PIN_CODE_ID], struct pin_error *err);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/names.h"
+#include "runtime/supervise/result.h"
 
 static bool is_base64(const json_t *value) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\n";
@@ -110,7 +111,18 @@ static json_t *explain(const json_t *result, const char *status) {
         type = "ResultTooLarge";
         message = "the results are larger than the policy's resources.frame";
     }
+    const char *why = json_string_value(json_object_get(json_object_get(result, "error"), "message"));
+    if (strcmp(status, "refused") == 0) {
+        type = "NotStarted";
+        message = why != NULL ? why : "the cell couldn't be brought to its context";
+    }
     return json_pack("{s:s, s:s, s:n}", "type", type, "message", message, "traceback");
+}
+
+void pin_code_say_memory(struct pin_code_outcome *outcome) {
+    (void)json_object_set_new(outcome->object, "status", json_string("memory"));
+    (void)json_object_set_new(outcome->object, "error", explain(json_null(), "memory"));
+    outcome->exit_code = PIN_EXIT_MEMORY;
 }
 
 static bool is_ours(const json_t *said, const char *key) {
@@ -134,6 +146,7 @@ struct pin_code_outcome pin_code_result(const json_t *result, const char *key) {
     struct pin_code_outcome outcome = {
         .exit_code = ended ? !json_is_null(error) : code,
         .lost = !ours && !(ended && code == 0),
+        .ended = !ours && ended && code != 0,
     };
     json_t *stdout_text = json_object_get(result, "stdout"), *stderr_text = json_object_get(result, "stderr");
     outcome.object =

@@ -12,7 +12,10 @@
 struct pin_code_outcome {
     json_t *object; /* as --json prints it; the caller releases it */
     int exit_code;
-    bool lost; /* the context hasn't answered, and must not be asked again */
+    bool lost;  /* the context hasn't answered, and must not be asked again */
+    bool ended; /* it went away during the cell */
 };
 
 struct pin_code_outcome pin_code_result(const json_t *result, const char *key);
+/* It went away because its memory had run out. */
+void pin_code_say_memory(struct pin_code_outcome *outcome);

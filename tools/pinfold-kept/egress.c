@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "runtime/egress/published.h"
 #include "runtime/supervise/result.h"
 #include "tools/pinfold-kept/client.h"
 #include "tools/pinfold-kept/verbs.h"
@@ -17,17 +18,19 @@
 
 struct egress_options {
     const char *set;
-    struct pin_texts add, remove;
+    struct pin_texts add, remove, unpublish;
     bool json;
 };
 
 static const struct pin_option options[] = {
-    {"set",    0, PIN_OPTION_TEXT,  offsetof(struct egress_options, set),    "FILE",
-     "put the rules of this file in the place of all: a list as network.egress, or an object as network",          NULL},
-    {"add",    0, PIN_OPTION_TEXTS, offsetof(struct egress_options, add),    "HOST:PORT", "one rule more",         NULL},
-    {"remove", 0, PIN_OPTION_TEXTS, offsetof(struct egress_options, remove), "HOST:PORT", "one rule less",
-     NULL                                                                                                              },
-    {"json",   0, PIN_OPTION_FLAG,  offsetof(struct egress_options, json),   NULL,        "print one JSON object", NULL},
+    {"set",       0, PIN_OPTION_TEXT,  offsetof(struct egress_options, set),       "FILE",
+     "put the rules of this file in the place of all: a list as network.egress, or an object as network",                NULL},
+    {"add",       0, PIN_OPTION_TEXTS, offsetof(struct egress_options, add),       "HOST:PORT", "one rule more",         NULL},
+    {"remove",    0, PIN_OPTION_TEXTS, offsetof(struct egress_options, remove),    "HOST:PORT", "one rule less",
+     NULL                                                                                                                    },
+    {"unpublish", 0, PIN_OPTION_TEXTS, offsetof(struct egress_options, unpublish), "PORT",
+     "let the host reach this port inside no longer",                                                                    NULL},
+    {"json",      0, PIN_OPTION_FLAG,  offsetof(struct egress_options, json),      NULL,        "print one JSON object", NULL},
 };
 
 static void set_list(json_t *request, const char *key, const struct pin_texts *texts) {
@@ -77,6 +80,21 @@ static void print_rules(const json_t *answer) {
     print_counts("all", json_object_get(answer, "sandbox"), NULL);
 }
 
+static void print_published(const json_t *answer) {
+    size_t i;
+    json_t *item;
+    if (json_array_size(json_object_get(answer, "published")) == 0)
+        return;
+    (void)printf("\n%-44s %6s %8s %8s %14s %14s\n", "PUBLISHED", "OPEN", "TOTAL", "REFUSED", "BYTES OUT",
+                 "BYTES IN");
+    json_array_foreach(json_object_get(answer, "published"), i, item) {
+        char name[PIN_PUBLISHED_AT + 16];
+        (void)snprintf(name, sizeof(name), "%lld=%s", number(item, "port"),
+                       json_string_value(json_object_get(item, "at")));
+        print_counts(name, item, NULL);
+    }
+}
+
 static void print_connections(const json_t *answer) {
     size_t i;
     json_t *item;
@@ -105,6 +123,7 @@ static int run_egress(const struct pin_invocation *invocation) {
     json_t *request = pin_client_request("egress"), *answer = NULL;
     set_list(request, "add", &values->add);
     set_list(request, "remove", &values->remove);
+    set_list(request, "unpublish", &values->unpublish);
     if ((values->set == NULL || set_file(request, values->set, &err)) &&
         pin_client_open(&client, invocation->arguments[0], &err))
         answer = pin_client_call(&client, request, &err);
@@ -112,14 +131,16 @@ static int run_egress(const struct pin_invocation *invocation) {
         json_decref(request);
     if (answer == NULL)
         return pin_report(&err, values->json);
+    int code = 0;
     if (values->json) {
-        (void)pin_json_print(STDOUT_FILENO, answer, &err);
+        code = pin_json_print(STDOUT_FILENO, answer, &err) ? 0 : pin_report(&err, false);
     } else {
         print_rules(answer);
+        print_published(answer);
         print_connections(answer);
     }
     json_decref(answer);
-    return 0;
+    return code;
 }
 
 const struct pin_verb pin_kept_verb_egress = {

@@ -12,6 +12,7 @@
 #include "runtime/supervise/terminal.h"
 #include "tools/pinfold-kept/session.h"
 #include "tools/pinfold/front.h"
+#include "tools/pinfold/input.h"
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/verbs.h"
 
@@ -27,8 +28,9 @@ struct exec_options {
     { name, letter, type, offsetof(struct exec_options, member), value, help, NULL }
 static const struct pin_option options[] = {
     ROW("env", 'e', PIN_OPTION_TEXTS, env, "K=V", "set a variable for this command"),
-    ROW("secret", 0, PIN_OPTION_TEXTS, secrets, "NAME[:env=V]", "hand this secret to this command"),
-    ROW("user", 'u', PIN_OPTION_TEXT, user, "UID[:GID]", "as this user, which must be the policy's"),
+    ROW("secret", 0, PIN_OPTION_TEXTS, secrets, "NAME[:env=V|:file]", "hand this secret to this command"),
+    ROW("user", 'u', PIN_OPTION_TEXT, user, "USER[:GROUP]",
+        "as this user, where the policy lets commands become others"),
     ROW("cwd", 0, PIN_OPTION_TEXT, cwd, "DIR", "start it in this directory"),
     ROW("timeout", 't', PIN_OPTION_TIME, timeout, "T", "end it after this time"),
     ROW("stdin", 0, PIN_OPTION_TEXT, input, "FILE|-", "what it reads (nothing)"),
@@ -82,15 +84,11 @@ static void set(json_t *request, const char *key, bool value) {
 /* -1 without an error: there is none. */
 static bool open_input(const struct exec_options *values, int *input, struct pin_error *err) {
     *input = -1;
-    bool ours = values->input == NULL ? values->tty && isatty(STDIN_FILENO) : strcmp(values->input, "-") == 0;
-    if (ours)
+    if (values->input != NULL)
+        *input = pin_input_open(values->input, err);
+    else if (values->tty && isatty(STDIN_FILENO))
         *input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-    else if (values->input != NULL)
-        *input = open(values->input, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (*input >= 0 || values->input == NULL)
-        return true;
-    (void)pin_fail_errno(err, "open '%s' for --stdin", values->input);
-    return pin_point(err, "%s", values->input);
+    return *input >= 0 || values->input == NULL;
 }
 
 static bool describe(json_t *request, const struct exec_options *values, char *const *args, size_t count,
@@ -167,9 +165,9 @@ static int conclude(const struct session *session, const json_t *message) {
         (void)printf("%lld\n", (long long)session->talk.exec);
         return 0;
     }
-    if (session->values->json)
-        (void)pin_json_print(STDOUT_FILENO, result, &err);
-    else if (!session->values->stream)
+    if (session->values->json && !pin_json_print(STDOUT_FILENO, result, &err))
+        return pin_report(&err, false);
+    if (!session->values->json && !session->values->stream)
         say_why(json_object_get(result, "error"));
     return (int)json_integer_value(json_object_get(result, "exit_code"));
 }

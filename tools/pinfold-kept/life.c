@@ -8,13 +8,15 @@
 #include "base/units.h"
 #include "runtime/kept/home.h"
 #include "runtime/state/state_dir.h"
+#include "runtime/supervise/loop.h"
 #include "runtime/supervise/result.h"
 #include "tools/pinfold-kept/client.h"
+#include "tools/pinfold-kept/end.h"
 #include "tools/pinfold-kept/verbs.h"
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/run_audit.h"
 
-#define GONE_NS (10 * PIN_NS_PER_S) /* for a supervisor that has said its last words */
+#define MADE_NS (10 * PIN_NS_PER_S) /* for a sandbox that is being made */
 
 struct life_options {
     bool json, force;
@@ -48,24 +50,14 @@ static const struct pin_option wait_options[] = {
     {"json", 0, PIN_OPTION_FLAG, offsetof(struct life_options, json), NULL, "print one JSON object", NULL},
 };
 
-/* Its last words come before its last breath: the lock says when a new one may have the name. */
-static bool await_death(const struct pin_client *client, struct pin_error *err) {
-    for (uint64_t waited_ns = 0; pin_home_is_live(client->folder); waited_ns += PIN_NS_PER_MS) {
-        if (waited_ns > GONE_NS)
-            return pin_fail(err, PIN_ERROR_BUSY, "the supervisor of '%s' doesn't end", client->name);
-        (void)usleep(1000);
-    }
-    return true;
-}
-
 static bool call(const char *name, json_t *request, bool is_end, struct pin_error *err) {
     PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
     if (!pin_client_open(&client, name, err)) {
         json_decref(request);
-        return false;
+        return is_end && pin_end_is_under_way(&client, err) && pin_end_await(&client, err);
     }
     json_t *ok = pin_client_call(&client, request, err);
-    bool done = ok != NULL && (!is_end || await_death(&client, err));
+    bool done = ok != NULL && (!is_end || pin_end_await(&client, err));
     json_decref(ok);
     return done;
 }
@@ -117,7 +109,14 @@ static int run_stop(const struct pin_invocation *invocation) {
 }
 
 static int run_kill(const struct pin_invocation *invocation) {
-    return call_all(invocation, "kill", true);
+    const struct life_options *values = invocation->values;
+    int code = 0;
+    for (size_t i = 0; i < invocation->argument_count; i++) {
+        struct pin_error err = {0};
+        if (!pin_end_kill(invocation->arguments[i], &err))
+            code = pin_report(&err, values->json);
+    }
+    return code;
 }
 
 /* Where the sandbox was recorded, its removal is, before it happens. One that is torn has nothing to say. */
@@ -136,18 +135,20 @@ static bool remove_ended(int state_dir, const char *name, struct pin_error *err)
     return record_removal(state_dir, name, err) && pin_home_remove(state_dir, name, err);
 }
 
-/* One that is just being made has nobody yet who could be told, and one that ends needs nobody. */
+/* One that is just being made has nobody yet who could be asked, and one that ends needs nobody: the next
+ * look says. */
 static bool remove_one(int state_dir, const char *name, bool force, struct pin_error *err) {
-    for (uint64_t waited_ns = 0;; waited_ns += PIN_NS_PER_MS) {
+    for (uint64_t until_ns = pin_now_ns() + MADE_NS;; pin_error_clear(err)) {
+        struct pin_error refusal = {0};
         if (remove_ended(state_dir, name, err))
             return true;
-        if (!force || err->kind != PIN_ERROR_BUSY || waited_ns > GONE_NS)
+        if (!force || err->kind != PIN_ERROR_BUSY)
             return false;
-        pin_error_clear(err);
-        if (!call(name, pin_client_request("kill"), true, err) && err->kind != PIN_ERROR_BUSY &&
-            err->kind != PIN_ERROR_NOT_FOUND)
-            return false;
-        pin_error_clear(err);
+        if (pin_now_ns() > until_ns) {
+            pin_error_clear(err);
+            return pin_end_force(name, err) && remove_ended(state_dir, name, err);
+        }
+        (void)pin_end_kill(name, &refusal);
         (void)usleep(1000);
     }
 }
@@ -186,8 +187,8 @@ static int run_wait(const struct pin_invocation *invocation) {
     if (end == NULL)
         return pin_report(&err, values->json);
     int code = (int)json_integer_value(json_object_get(end, "exit_code")); /* 0 for a sandbox: it has none */
-    if (values->json)
-        (void)pin_json_print(STDOUT_FILENO, end, &err);
+    if (values->json && !pin_json_print(STDOUT_FILENO, end, &err))
+        code = pin_report(&err, false);
     json_decref(end);
     return code;
 }

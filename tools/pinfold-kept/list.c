@@ -127,16 +127,17 @@ static json_t *show_ended(const struct pin_client *client) {
 
 static int print_facts(json_t *facts, bool as_json, const struct pin_error *err) {
     struct pin_error failed = {0};
+    int code = 0;
     if (facts == NULL)
         return pin_report(err, as_json);
     if (as_json) {
-        (void)pin_json_print(STDOUT_FILENO, facts, &failed);
+        code = pin_json_print(STDOUT_FILENO, facts, &failed) ? 0 : pin_report(&failed, false);
     } else {
         (void)json_dumpf(facts, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
         (void)putchar('\n');
     }
     json_decref(facts);
-    return 0;
+    return code;
 }
 
 static int run_show(const struct pin_invocation *invocation) {

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/names.h"
+#include "base/units.h"
 #include "policy/egress_rule.h"
 #include "policy/egress_terms.h"
 #include "policy/policy_order.h"
@@ -21,6 +23,22 @@ static bool fault(const struct pin_findings *found, struct pin_error *err) {
     return found->list[0].hint[0] == '\0' ? false : pin_hint(err, "%s", found->list[0].hint);
 }
 
+/* Of `network` these can be other ones while the sandbox lives; any other key would be passed over. */
+static bool can_change(const json_t *network, struct pin_error *err) {
+    static const char *const keys[] = {"egress", "deny", "budgets"};
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)network, key, value) {
+        if (pin_name_find(keys, PIN_COUNT(keys), key) >= 0)
+            continue;
+        (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "'%.40s' of a network can't be changed while it is in use",
+                       key);
+        return pin_hint(err, strcmp(key, "publish") == 0 ? "ports are closed by --unpublish PORT"
+                                                         : "leave it out: egress, deny and budgets can");
+    }
+    return true;
+}
+
 /* A list of rules, or an object as network of a policy is one, as a policy that says nothing else. Budgets
  * that it doesn't declare are the ceiling's. */
 static struct pin_policy *parse(const char *rules, const struct pin_policy *ceiling, struct pin_error *err) {
@@ -34,6 +52,10 @@ static struct pin_policy *parse(const char *rules, const struct pin_policy *ceil
     }
     if (!json_is_object(json))
         network = json_pack("{s:o}", "egress", json);
+    if (!can_change(network, err)) {
+        json_decref(network);
+        return NULL;
+    }
     if (json_object_get(network, "budgets") == NULL)
         (void)json_object_set_new(
             network, "budgets",
@@ -162,16 +184,53 @@ static bool change(struct pin_live_egress *live, const struct pin_policy *ceilin
     return fault(&found, err);
 }
 
+static bool is_published(const struct pin_publishing *publishing) {
+    return pin_egress_session_fd(&publishing->session) >= 0;
+}
+
+/* Of a sandbox that lets the host in, and has no broker for what leaves: nothing does. */
+static json_t *status_of(struct pin_egress_session *session, struct pin_publishing *publishing,
+                         struct pin_error *err) {
+    json_t *answer = pin_egress_session_fd(session) >= 0
+                         ? pin_egress_session_status(session, err)
+                         : json_pack("{s:[], s:[], s:{}, s:[]}", "rules", "deny", "budgets", "connections");
+    json_t *ports =
+        answer == NULL || !is_published(publishing) ? NULL : pin_publishing_status(publishing, err);
+    if (ports != NULL)
+        (void)json_object_set_new(answer, "published", ports);
+    if (ports != NULL || answer == NULL || !is_published(publishing))
+        return answer;
+    json_decref(answer);
+    return NULL;
+}
+
+static bool unpublish(struct pin_publishing *publishing, const struct pin_kept_request *request,
+                      struct pin_error *err) {
+    uint16_t ports[PIN_PUBLISH_MAX];
+    if (request->unpublish_count > PIN_PUBLISH_MAX)
+        return pin_fail(err, PIN_ERROR_INVALID, "there are at most %d published ports", PIN_PUBLISH_MAX);
+    for (size_t i = 0; i < request->unpublish_count; i++) {
+        uint64_t port;
+        if (!pin_parse_u64(request->unpublish[i], &port) || port == 0 || port > UINT16_MAX)
+            return pin_fail(err, PIN_ERROR_USAGE, "'%.40s' is no port", request->unpublish[i]);
+        ports[i] = (uint16_t)port;
+    }
+    return request->unpublish_count == 0 ||
+           pin_publishing_close(publishing, ports, request->unpublish_count, err);
+}
+
 json_t *pin_live_egress_serve(struct pin_live_egress *live, const struct pin_policy *ceiling,
-                              struct pin_egress_session *session, const struct pin_kept_request *request,
-                              struct pin_error *err) {
+                              struct pin_egress_session *session, struct pin_publishing *publishing,
+                              const struct pin_kept_request *request, struct pin_error *err) {
     bool changes = request->rules != NULL || request->add_count > 0 || request->remove_count > 0;
-    if (pin_egress_session_fd(session) < 0) {
+    if (!unpublish(publishing, request, err))
+        return NULL;
+    if (pin_egress_session_fd(session) < 0 && (changes || !is_published(publishing))) {
         (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "the sandbox was made without egress");
         (void)pin_hint(err, "its policy names no destination, or its broker has died");
         return NULL;
     }
     if (changes && !change(live, ceiling, session, request, err))
         return NULL;
-    return pin_egress_session_status(session, err);
+    return status_of(session, publishing, err);
 }

@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 #include "policy/policy.h"
-#include "runtime/egress/session.h"
+#include "runtime/egress/published.h"
 #include "runtime/kept/request.h"
 
 struct pin_live_egress {         /* zeroed at first */
@@ -21,5 +21,5 @@ struct pin_egress_plan pin_live_egress_plan(const struct pin_policy *ceiling);
 
 /* Changes the list if the request says so, and tells what there is; NULL with an error. */
 json_t *pin_live_egress_serve(struct pin_live_egress *live, const struct pin_policy *ceiling,
-                              struct pin_egress_session *session, const struct pin_kept_request *request,
-                              struct pin_error *err);
+                              struct pin_egress_session *session, struct pin_publishing *publishing,
+                              const struct pin_kept_request *request, struct pin_error *err);

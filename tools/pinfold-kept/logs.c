@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <regex.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,11 +63,11 @@ static bool is_wanted(const struct reading *reading, const struct pin_log_record
            (values->grep == NULL || matches(reading, record));
 }
 
-static void print_json(const struct pin_log_record *record) {
-    struct pin_error err = {0};
+static bool print_json(const struct pin_log_record *record, struct pin_error *err) {
     json_t *line = pin_log_record_json(record);
-    (void)pin_json_print(STDOUT_FILENO, line, &err);
+    bool ok = pin_json_print(STDOUT_FILENO, line, err);
     json_decref(line);
+    return ok;
 }
 
 /* Line by line, so that line breaks stay what they are and nothing else of a terminal's language does. */
@@ -108,18 +109,23 @@ static void tell_gap(const struct reading *reading) {
     (void)fflush(stdout);
 }
 
-static void print_all(struct reading *reading, uint64_t from) {
+/* Who follows ends when nobody reads any more. */
+static bool print_all(struct reading *reading, uint64_t from, struct pin_error *err) {
     struct pin_log_record record;
     while (pin_log_reader_next(&reading->reader, &record)) {
         tell_gap(reading);
         if (!is_wanted(reading, &record) || record.sequence < from)
             continue;
-        if (reading->values->json)
-            print_json(&record);
-        else
+        if (reading->values->json && !print_json(&record, err))
+            return false;
+        if (!reading->values->json)
             print_text(reading, &record);
     }
-    (void)fflush(stdout);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return true;
+    (void)pin_fail_errno(err, "write standard output");
+    clearerr(stdout); /* it is told here */
+    return false;
 }
 
 /* The sequence number of the first of the last N that are wanted. */
@@ -152,11 +158,20 @@ static bool follow(struct reading *reading, int folder, uint64_t from, struct pi
         return pin_fail_errno(err, "follow the output log");
     for (;;) {
         bool live = pin_home_is_live(folder); /* asked before the last look */
-        print_all(reading, from);
+        if (!print_all(reading, from, err))
+            return false;
         if (!live)
             return true;
-        struct pollfd ready = {.fd = notes, .events = POLLIN};
-        if (poll(&ready, 1, LIVE_CHECK_MS) > 0)
+        struct pollfd ready[] = {
+            {.fd = notes,         .events = POLLIN},
+            {.fd = STDOUT_FILENO, .events = 0     }  /* says when nobody reads it any more */
+        };
+        bool told = poll(ready, PIN_COUNT(ready), LIVE_CHECK_MS) > 0;
+        if (told && (ready[1].revents & POLLERR) != 0) {
+            errno = EPIPE;
+            return pin_fail_errno(err, "write standard output");
+        }
+        if (told)
             while (read(notes, events, sizeof(events)) > 0)
                 ;
     }
@@ -193,10 +208,12 @@ static int run_logs(const struct pin_invocation *invocation) {
     if (ok && reading.values->follow)
         ok = follow(&reading, client.folder, from, &err);
     else if (ok)
-        print_all(&reading, from);
+        ok = print_all(&reading, from, &err);
     pin_log_reader_close(&reading.reader);
     if (reading.values->grep != NULL)
         regfree(&reading.pattern);
+    if (!ok && err.os_errno == EPIPE)
+        return 128 + SIGPIPE;
     return ok ? 0 : pin_report(&err, reading.values->json);
 }
 

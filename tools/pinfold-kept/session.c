@@ -34,16 +34,9 @@ static bool pass_signal(struct pin_session *session, int number, struct pin_erro
 }
 
 static bool pass_size(struct pin_session *session, struct pin_error *err) {
-    uint16_t rows, columns;
     if (!session->tty)
         return true;
-    pin_terminal_size(STDIN_FILENO, &rows, &columns);
-    json_t *request = pin_client_request("resize");
-    (void)json_object_set_new(request, "id", json_integer(2));
-    (void)json_object_set_new(request, "exec", json_integer(session->exec));
-    (void)json_object_set_new(request, "rows", json_integer(rows));
-    (void)json_object_set_new(request, "columns", json_integer(columns));
-    return pin_client_send(&session->client, request, NULL, 0, err);
+    return pin_client_resize(&session->client, session->exec, err);
 }
 
 /* Until the command runs there is nobody to pass a signal to: the first waits, and a second one ends us, and

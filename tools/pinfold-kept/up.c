@@ -28,6 +28,7 @@
 #include "tools/pinfold-kept/up_books.h"
 #include "tools/pinfold-kept/verbs.h"
 #include "tools/pinfold/lease.h"
+#include "tools/pinfold/refusal.h"
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/workspace.h"
 
@@ -95,28 +96,20 @@ static bool finish_workspace(struct up *up, struct pin_error *err) {
     return ok;
 }
 
-static void reap_init(struct pin_sandbox *sandbox) {
-    struct pin_error err = {0};
-    if (sandbox->cgroup != NULL)
-        (void)pin_cgroup_kill(sandbox->cgroup, &err); /* init's death ends all as well */
-    if (sandbox->init <= 0)
-        return;
-    (void)kill(sandbox->init, SIGKILL); /* our child, not reaped: the number is its own */
-    while (waitpid(sandbox->init, NULL, 0) < 0 && errno == EINTR)
-        ;
-    sandbox->init = 0;
-}
-
 static bool destroy(void *self, struct pin_error *err) {
     struct up *up = self;
     struct pin_error unread = {0};
     if (up->sandbox.cgroup != NULL)
         (void)pin_cgroup_usage_read(up->sandbox.cgroup, &up->usage, &unread); /* zeroes then */
-    reap_init(&up->sandbox);
-    pin_egress_session_end(&up->egress);
-    bool ok = finish_workspace(up, err);
-    struct pin_error left = {0};
-    bool gone = pin_sandbox_destroy(&up->sandbox, &left) && pin_slot_release(&up->slot, &left);
+    struct pin_error left = {0}, unkilled = {0};
+    if (up->sandbox.cgroup != NULL)
+        (void)pin_cgroup_kill(up->sandbox.cgroup, &unkilled); /* init's death ends all as well */
+    bool gone = pin_sandbox_end(&up->sandbox, &left);
+    pin_up_end_calls(up);
+    pin_egress_session_free(&up->egress); /* over already, but for a sandbox that was never served */
+    pin_publishing_free(&up->publishing);
+    bool ok = !gone || finish_workspace(up, err); /* nobody writes there any more */
+    gone = gone && pin_sandbox_destroy(&up->sandbox, &left) && pin_slot_release(&up->slot, &left);
     if (ok && !gone)
         *err = left;
     return ok && gone;
@@ -124,7 +117,14 @@ static bool destroy(void *self, struct pin_error *err) {
 
 static json_t *serve_egress(void *self, const struct pin_kept_request *request, struct pin_error *err) {
     struct up *up = self;
-    return pin_live_egress_serve(&up->live, up->front.ceiling, &up->egress, request, err);
+    json_t *answer =
+        pin_live_egress_serve(&up->live, up->front.ceiling, &up->egress, &up->publishing, request, err);
+    if (answer != NULL && request->unpublish_count > 0) {
+        struct pin_error unwritten = {0}; /* `ls` shows a port that is closed, then */
+        (void)json_object_set_new(up->facts, "published", pin_publishing_list(&up->publishing));
+        (void)pin_home_write(up->home.folder, "sandbox.json", up->facts, &unwritten);
+    }
+    return answer;
 }
 
 static json_t *describe(struct up *up) {
@@ -148,6 +148,8 @@ static bool keep_policy(struct up *up, struct pin_error *err) {
     struct pin_policy *asked = NULL;
     if (front->effective == NULL)
         asked = pin_bundle_as_policy(front->bundle, front->ceiling, NULL);
+    if (asked != NULL)
+        pin_bundle_state_places(asked, front->ceiling);
     json_t *snapshot = pin_policy_snapshot(asked != NULL ? asked : front->effective);
     bool ok = snapshot != NULL ? pin_home_write(up->home.folder, "policy.json", snapshot, err)
                                : pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory for a copy of the policy");
@@ -228,6 +230,9 @@ static bool serve(struct up *up, const struct up_options *values, const char **w
         .gid = bundle->process.gid,
         .secrets = (const char *const *)bundle->ext.secrets,
         .secret_count = bundle->ext.secret_count,
+        .ids = bundle->ext.ids,
+        .capabilities = up->front.plan->capabilities[PIN_CAP_AMBIENT],
+        .secret_folder = bundle->ext.secret_folder,
         .secret_variables = up->front.secret_variables,
         .secret_variable_count = up->front.secret_variable_count,
         .runner = take_runner(up),
@@ -237,18 +242,23 @@ static bool serve(struct up *up, const struct up_options *values, const char **w
         .serve_egress = serve_egress,
         .may_set = may_set,
         .may_hand = pin_up_may_hand,
+        .denied = pin_up_denied,
         .ready = tell_ready,
         .destroy = destroy,
     };
     pin_up_give_audit(up, &given.audit);
     pin_set_up_limits(&bundle->ext, &given.limits);
     bool ok = given.facts != NULL || pin_fail(err, PIN_ERROR_INVALID, "a label or a path isn't UTF-8");
+    ok = ok && pin_up_start_calls(up, err);
     if (ok && up->sandbox.cgroup != NULL)
         ok = pin_cgroup_leaf_prepare(up->sandbox.cgroup, up->sandbox.init, err);
     if (ok && up->sandbox.cgroup != NULL) /* to be paused on v1 it has to be in the freezer too */
         ok = pin_cgroup_join(up->sandbox.cgroup, &up->front.cgroups, PIN_CGROUP_FREEZER, up->sandbox.init,
                              err);
     ok = ok && pin_up_begin_bill(up, &given, err) && pin_up_start_egress(up, &given.egress, err);
+    up->facts = given.facts;
+    if (ok && up->publishing.count > 0)
+        (void)json_object_set_new(given.facts, "published", pin_publishing_list(&up->publishing));
     if (ok) {
         ok = pin_kept_serve(&given, why, err);
     } else {
@@ -284,7 +294,12 @@ static void prepare_egress(struct up *up) {
 
 static bool build(struct up *up, struct pin_error *err) {
     prepare_egress(up);
-    struct pin_build_input input = {.plan = up->front.plan, .cgroups = &up->front.cgroups, .slot = &up->slot};
+    struct pin_build_input input = {
+        .plan = up->front.plan,
+        .cgroups = &up->front.cgroups,
+        .slot = &up->slot,
+        .watch = pin_run_calls_wanted(up->front.bundle) ? PIN_WATCH_DENIED : PIN_WATCH_NONE,
+    };
     struct pin_result nothing = {.sandbox = up->name, .fingerprint = up->fingerprint};
     bool ok = pin_build(&input, &up->sandbox, err) && pin_run_receipt_read(&up->receipt, &up->sandbox, err) &&
               pin_run_receipt_write(&up->receipt, up->front.bundle, &nothing, false, &up->audit, err);
@@ -317,7 +332,7 @@ static void supervise(struct up *up, const struct up_options *values) {
             forget_home(up);
         tell(up, &err);
     }
-    if (!built && up->slot.lock_fd >= 0) {
+    if (!built && up->slot.table >= 0) {
         struct pin_error later = {0};
         (void)pin_slot_release(&up->slot, &later);
     }
@@ -376,6 +391,7 @@ bool pin_up_start(struct pin_front *front, const struct pin_up_settings *setting
                     .slot = PIN_SLOT_NONE,
                     .sandbox = PIN_SANDBOX_NONE,
                     .egress = PIN_EGRESS_SESSION_NONE,
+                    .publishing = PIN_PUBLISHING_NONE,
                     .audit = PIN_RUN_AUDIT_NONE,
                     .name = settings->name,
                     .settings = settings,
@@ -385,14 +401,16 @@ bool pin_up_start(struct pin_front *front, const struct pin_up_settings *setting
     return ok;
 }
 
-static void print(const struct up *up, bool as_json) {
+static int print(const struct up *up, bool as_json) {
     struct pin_error err = {0};
+    bool ok = true;
     json_t *object = json_pack("{s:s, s:s}", "sandbox", up->name, "fingerprint", up->fingerprint);
     if (as_json)
-        (void)pin_json_print(STDOUT_FILENO, object, &err);
+        ok = pin_json_print(STDOUT_FILENO, object, &err);
     else
         (void)printf("%s\n", up->name);
     json_decref(object);
+    return ok ? 0 : pin_report(&err, false);
 }
 
 static bool place_receipt(struct up *up, const char *file, struct pin_error *err) {
@@ -406,14 +424,6 @@ static bool place_receipt(struct up *up, const char *file, struct pin_error *err
     return true;
 }
 
-static int report_refusal(const struct up *up, const struct up_options *values,
-                          const struct pin_findings *found) {
-    struct pin_error err = {0};
-    if (!pin_run_audit_refusal(&up->front, found, values->audit_sync, &err))
-        (void)pin_report(&err, false);
-    return pin_report_findings(found, values->front.json);
-}
-
 static int run_up(const struct pin_invocation *invocation) {
     static char shell[] = "sh"; /* what the bundle names; each exec brings its own command */
     char *command[] = {shell, NULL};
@@ -425,18 +435,23 @@ static int run_up(const struct pin_invocation *invocation) {
                     .slot = PIN_SLOT_NONE,
                     .sandbox = PIN_SANDBOX_NONE,
                     .egress = PIN_EGRESS_SESSION_NONE,
+                    .publishing = PIN_PUBLISHING_NONE,
                     .audit = PIN_RUN_AUDIT_NONE,
                     .name = invocation->arguments[0],
                     .told = -1};
     int code = 0;
-    up.front.request.records = up.front.request.hands_secrets = true;
-    if (!pin_front_bundle(&up.front, &values->front, command, values->front.bundle != NULL ? 0 : 1, &found) ||
-        !pin_front_plan(&up.front, &found))
-        code = report_refusal(&up, values, &found);
+    up.front.request.records = up.front.request.hands_secrets = up.front.request.records_calls =
+        up.front.request.publishes = true;
+    bool bundled =
+        pin_front_bundle(&up.front, &values->front, command, values->front.bundle != NULL ? 0 : 1, &found);
+    if (bundled) /* 'exec --secret NAME:file' may come */
+        up.front.bundle->ext.secret_folder = up.front.ceiling->secrets.count > 0;
+    if (!bundled || !pin_front_plan(&up.front, &found))
+        code = pin_refusal_report(&up.front, &found, values->audit_sync, values->front.json);
     else if (!place_receipt(&up, values->receipt, &err) || !start(&up, values, &err))
         code = pin_report(&err, values->front.json);
     else
-        print(&up, values->front.json);
+        code = print(&up, values->front.json);
     pin_front_free(&up.front);
     return code;
 }

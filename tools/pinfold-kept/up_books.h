@@ -11,9 +11,19 @@
 #include "tools/pinfold-kept/live.h"
 #include "tools/pinfold/front.h"
 #include "tools/pinfold/run_audit.h"
+#include "tools/pinfold/run_calls.h"
+#include "tools/pinfold/run_denials.h"
 #include "tools/pinfold/run_receipt.h"
 #include "tools/pinfold/run_secrets.h"
 #include "tools/pinfold/set_up.h"
+
+struct up_refusals { /* the last ones, for the results of commands that ran meanwhile */
+    struct {
+        uint64_t at_ns;
+        json_t *event;
+    } list[PIN_DENIALS_MAX];
+    uint64_t count; /* of all; the last is at (count - 1) % PIN_DENIALS_MAX */
+};
 
 struct up { /* what the supervisor owns, from the name to the end */
     struct pin_front front;
@@ -22,9 +32,13 @@ struct up { /* what the supervisor owns, from the name to the end */
     struct pin_sandbox sandbox;
     struct pin_egress_session egress;
     struct pin_live_egress live;
+    struct pin_publishing publishing;
+    json_t *facts; /* borrowed, while it is served */
     struct pin_set_up_egress egress_seen;
     struct pin_run_secrets secrets; /* until it is built: each command's are found anew */
     struct pin_run_audit audit;
+    struct pin_run_calls *calls;  /* NULL: denied ones aren't recorded */
+    struct up_refusals *refusals; /* NULL: none yet */
     struct pin_run_receipt receipt;
     const char *receipt_file;      /* absolute: the supervisor leaves the caller's directory */
     struct pin_cgroup_usage usage; /* at its end */
@@ -52,3 +66,17 @@ bool pin_up_begin_bill(struct up *up, struct pin_kept_given *given, struct pin_e
 bool pin_up_start_egress(struct up *up, struct pin_egress_ops *ops, struct pin_error *err);
 /* Whether the policy grants one command this secret; `self` is the struct up. */
 bool pin_up_may_hand(void *self, const char *secret, struct pin_error *err);
+
+/* up_denials.c: what was denied while a command ran. */
+bool pin_up_start_calls(struct up *up, struct pin_error *err);
+/* Its processes are dead: what no command was told of goes into the log. */
+void pin_up_end_calls(struct up *up);
+/* A refusal of the broker's stays for results; takes its own reference. */
+void pin_up_keep_refusal(struct up *up, json_t *event);
+/* `self` is the struct up; see struct pin_kept_given. */
+bool pin_up_denied(void *self, const struct pin_kept_command *command, struct pin_result *result);
+/* Of what a refused command asked for: the answers of `policy why` that deny. The caller owns the list. */
+json_t *pin_up_refused(const struct up *up, const struct pin_kept_request *request);
+void pin_up_forget_refusals(struct up *up);
+/* The policy whose destinations are in force: a live change narrows or widens them below the ceiling. */
+const struct pin_policy *pin_up_egress_policy(const struct up *up);

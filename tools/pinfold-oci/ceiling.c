@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/user_namespace.h"
 #include "policy/policy_file.h"
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
@@ -92,8 +93,9 @@ bool pin_oci_ceiling_admit(struct pin_bundle *bundle, const struct pin_policy *p
                            struct pin_findings *found) {
     char broker[PATH_MAX];
     struct pin_error unfound = {0};
-    const struct pin_engine_caller caller = {
-        .on_host = pin_oci_is_on_host(), .has_broker = pin_libexec_find("pinfold-broker", broker, &unfound)};
+    const struct pin_engine_caller caller = {.on_host = !pin_in_user_namespace(),
+                                             .has_broker =
+                                                 pin_libexec_find("pinfold-broker", broker, &unfound)};
     resolve_hooks(bundle);
     return pin_bundle_admit_engine(bundle, policy, &caller, found);
 }

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/names.h"
+#include "base/units.h"
+#include "tools/pinfold-oci/common.h"
 
-enum type { FLAG, TEXT, LIST };
+enum type { FLAG, TEXT, LIST, COUNT, TIME };
 
 struct row {
     const char *verbs; /* " create run "; "" is global */
@@ -14,67 +16,74 @@ struct row {
     char letter;
     enum type type;
     size_t offset;
+    const char *value; /* what stands for it in the help; NULL of a flag */
     const char *help;
+    const char *words; /* " text json ": the values that there are; NULL: any */
 };
 
-#define ROW(verbs, name, letter, type, member, help)                                                         \
-    { verbs, name, letter, type, offsetof(struct pin_oci_options, member), help }
+#define ROW(verbs, name, letter, type, member, value, help)                                                  \
+    { verbs, name, letter, type, offsetof(struct pin_oci_options, member), value, help, NULL }
+#define CHOICE(verbs, name, letter, member, value, words, help)                                              \
+    { verbs, name, letter, TEXT, offsetof(struct pin_oci_options, member), value, help, words }
 
 static const struct row rows[] = {
-    ROW("", "root", 0, TEXT, root, "where the containers' state is kept"),
-    ROW("", "log", 0, TEXT, log, "append messages to this file"),
-    ROW("", "log-format", 0, TEXT, log_format, "text or json"),
-    ROW("", "systemd-cgroup", 0, FLAG, systemd_cgroup, "have systemd make the cgroups"),
-    ROW("", "cgroup-manager", 0, TEXT, cgroup_manager, "cgroupfs, systemd or disabled"),
-    ROW("", "rootless", 0, TEXT, rootless, "auto, true or false; it is found out"),
-    ROW("", "policy", 0, TEXT, policy, "the policy that no bundle may go beyond"),
-    ROW("", "criu", 0, TEXT, criu, "not offered; taken for callers that always give it"),
-    ROW("", "debug", 0, FLAG, debug, "more messages"),
-    ROW("", "version", 'v', FLAG, version, "print the version"),
-    ROW("", "help", 'h', FLAG, help, "print this"),
-    ROW(" create run spec ", "bundle", 'b', TEXT, bundle, "the directory of config.json (.)"),
-    ROW(" create run exec ", "console-socket", 0, TEXT, console_socket,
+    ROW("", "root", 0, TEXT, root, "DIR", "where the containers' state is kept"),
+    ROW("", "log", 0, TEXT, log, "FILE", "append messages to this file"),
+    CHOICE("", "log-format", 0, log_format, "FORMAT", " text json ", "text or json"),
+    ROW("", "systemd-cgroup", 0, FLAG, systemd_cgroup, NULL, "have systemd make the cgroups"),
+    CHOICE("", "cgroup-manager", 0, cgroup_manager, "NAME", " cgroupfs systemd disabled ",
+           "cgroupfs, systemd or disabled"),
+    CHOICE("", "rootless", 0, rootless, "WORD", " auto true false ", "auto, true or false; it is found out"),
+    ROW("", "policy", 0, TEXT, policy, "POLICY", "the policy that no bundle may go beyond"),
+    ROW("", "criu", 0, TEXT, criu, "PATH", "not offered; taken for callers that always give it"),
+    ROW("", "debug", 0, FLAG, debug, NULL, "more messages"),
+    ROW("", "version", 'v', FLAG, version, NULL, "print the version"),
+    ROW("", "help", 'h', FLAG, help, NULL, "print this"),
+    ROW(" create run spec ", "bundle", 'b', TEXT, bundle, "DIR", "the directory of config.json (.)"),
+    ROW(" create run exec ", "console-socket", 0, TEXT, console_socket, "SOCKET",
         "where the terminal's master is sent"),
-    ROW(" create run exec ", "pid-file", 0, TEXT, pid_file, "write the process's number here"),
-    ROW(" create run exec ", "preserve-fds", 0, TEXT, preserve_fds, "keep N descriptors from 3 on"),
-    ROW(" create run ", "no-pivot", 0, FLAG, no_pivot, "change the root by chroot(2), on a ramfs"),
-    ROW(" create run ", "no-new-keyring", 0, FLAG, no_new_keyring, "keep the caller's session keyring"),
-    ROW(" run ", "no-subreaper", 0, FLAG, no_subreaper, "taken and needless: nothing is reaped"),
-    ROW(" run ", "keep", 0, FLAG, keep, "don't delete the container after it has ended"),
-    ROW(" run exec ", "detach", 'd', FLAG, detach, "don't wait for the process"),
-    ROW(" exec ", "process", 'p', TEXT, process, "a file with the process, as config.json has it"),
-    ROW(" exec ", "tty", 't', FLAG, tty, "give it a terminal"),
-    ROW(" exec ", "user", 'u', TEXT, user, "UID[:GID]"),
-    ROW(" exec ", "additional-gids", 'g', LIST, additional_gids, "one more group"),
-    ROW(" exec ", "cwd", 0, TEXT, cwd, "the working directory"),
-    ROW(" exec ", "env", 'e', LIST, env, "NAME=VALUE"),
-    ROW(" exec ", "cap", 'c', LIST, cap, "one more capability"),
-    ROW(" exec ", "no-new-privs", 0, FLAG, no_new_privs, "it may gain no privileges"),
-    ROW(" exec ", "apparmor", 0, TEXT, apparmor, "its AppArmor profile"),
-    ROW(" exec ", "process-label", 0, TEXT, process_label, "its SELinux label"),
-    ROW(" exec ", "cgroup", 0, TEXT, cgroup, "not offered"),
-    ROW(" exec ", "ignore-paused", 0, FLAG, ignore_paused, "also in a paused container"),
-    ROW(" kill ", "all", 'a', FLAG, all, "signal every process of the container"),
-    ROW(" delete ", "force", 'f', FLAG, force, "kill it if it runs"),
-    ROW(" list ps ", "format", 'f', TEXT, format, "table or json"),
-    ROW(" list ", "quiet", 'q', FLAG, quiet, "names alone"),
-    ROW(" events ", "stats", 0, FLAG, stats, "print the figures once"),
-    ROW(" events ", "interval", 0, TEXT, interval, "time between two figures (5s)"),
-    ROW(" update ", "resources", 'r', TEXT, resources, "a file as linux.resources has it, or -"),
-    ROW(" update ", "memory", 0, TEXT, memory, "bytes"),
-    ROW(" update ", "memory-reservation", 0, TEXT, memory_reservation, "bytes"),
-    ROW(" update ", "memory-swap", 0, TEXT, memory_swap, "bytes, with the memory; -1: no limit"),
-    ROW(" update ", "cpu-period", 0, TEXT, cpu_period, "microseconds"),
-    ROW(" update ", "cpu-quota", 0, TEXT, cpu_quota, "microseconds a period"),
-    ROW(" update ", "cpu-burst", 0, TEXT, cpu_burst, "microseconds"),
-    ROW(" update ", "cpu-share", 0, TEXT, cpu_share, "shares"),
-    ROW(" update ", "cpu-idle", 0, TEXT, cpu_idle, "0 or 1"),
-    ROW(" update ", "cpu-rt-period", 0, TEXT, cpu_rt_period, "microseconds"),
-    ROW(" update ", "cpu-rt-runtime", 0, TEXT, cpu_rt_runtime, "microseconds"),
-    ROW(" update ", "cpuset-cpus", 0, TEXT, cpuset_cpus, "list"),
-    ROW(" update ", "cpuset-mems", 0, TEXT, cpuset_mems, "list"),
-    ROW(" update ", "pids-limit", 0, TEXT, pids_limit, "number; -1: no limit"),
-    ROW(" update ", "blkio-weight", 0, TEXT, blkio_weight, "10 to 1000"),
+    ROW(" create run exec ", "pid-file", 0, TEXT, pid_file, "FILE", "write the process's number here"),
+    ROW(" create run exec ", "preserve-fds", 0, COUNT, preserve_fds, "N", "keep N descriptors from 3 on"),
+    ROW(" create run ", "no-pivot", 0, FLAG, no_pivot, NULL, "change the root by chroot(2), on a ramfs"),
+    ROW(" create run ", "no-new-keyring", 0, FLAG, no_new_keyring, NULL, "keep the caller's session keyring"),
+    ROW(" spec ", "rootless", 0, FLAG, for_user, NULL,
+        "for an ordinary user: the caller as root, nobody else"),
+    ROW(" run ", "no-subreaper", 0, FLAG, no_subreaper, NULL, "taken and needless: nothing is reaped"),
+    ROW(" run ", "keep", 0, FLAG, keep, NULL, "don't delete the container after it has ended"),
+    ROW(" run exec ", "detach", 'd', FLAG, detach, NULL, "don't wait for the process"),
+    ROW(" exec ", "process", 'p', TEXT, process, "FILE", "a file with the process, as config.json has it"),
+    ROW(" exec ", "tty", 't', FLAG, tty, NULL, "give it a terminal"),
+    ROW(" exec ", "user", 'u', TEXT, user, "UID[:GID]", "whom it runs as"),
+    ROW(" exec ", "additional-gids", 'g', LIST, additional_gids, "GID", "one more group"),
+    ROW(" exec ", "cwd", 0, TEXT, cwd, "DIR", "the working directory"),
+    ROW(" exec ", "env", 'e', LIST, env, "NAME=VALUE", "a variable"),
+    ROW(" exec ", "cap", 'c', LIST, cap, "CAP", "one more capability"),
+    ROW(" exec ", "no-new-privs", 0, FLAG, no_new_privs, NULL, "it may gain no privileges"),
+    ROW(" exec ", "apparmor", 0, TEXT, apparmor, "PROFILE", "its AppArmor profile"),
+    ROW(" exec ", "process-label", 0, TEXT, process_label, "LABEL", "its SELinux label"),
+    ROW(" exec ", "cgroup", 0, TEXT, cgroup, "PATH", "not offered"),
+    ROW(" exec ", "ignore-paused", 0, FLAG, ignore_paused, NULL, "also in a paused container"),
+    ROW(" kill ", "all", 'a', FLAG, all, NULL, "signal every process of the container"),
+    ROW(" delete ", "force", 'f', FLAG, force, NULL, "kill it if it runs"),
+    CHOICE(" list ps ", "format", 'f', format, "FORMAT", " table json ", "table or json"),
+    ROW(" list ", "quiet", 'q', FLAG, quiet, NULL, "names alone"),
+    ROW(" events ", "stats", 0, FLAG, stats, NULL, "print the figures once"),
+    ROW(" events ", "interval", 0, TIME, interval, "TIME", "time between two figures (5s)"),
+    ROW(" update ", "resources", 'r', TEXT, resources, "FILE", "a file as linux.resources has it, or -"),
+    ROW(" update ", "memory", 0, TEXT, memory, "N", "bytes"),
+    ROW(" update ", "memory-reservation", 0, TEXT, memory_reservation, "N", "bytes"),
+    ROW(" update ", "memory-swap", 0, TEXT, memory_swap, "N", "bytes, with the memory; -1: no limit"),
+    ROW(" update ", "cpu-period", 0, TEXT, cpu_period, "N", "microseconds"),
+    ROW(" update ", "cpu-quota", 0, TEXT, cpu_quota, "N", "microseconds a period"),
+    ROW(" update ", "cpu-burst", 0, TEXT, cpu_burst, "N", "microseconds"),
+    ROW(" update ", "cpu-share", 0, TEXT, cpu_share, "N", "shares"),
+    ROW(" update ", "cpu-idle", 0, TEXT, cpu_idle, "N", "0 or 1"),
+    ROW(" update ", "cpu-rt-period", 0, TEXT, cpu_rt_period, "N", "microseconds"),
+    ROW(" update ", "cpu-rt-runtime", 0, TEXT, cpu_rt_runtime, "N", "microseconds"),
+    ROW(" update ", "cpuset-cpus", 0, TEXT, cpuset_cpus, "LIST", "list"),
+    ROW(" update ", "cpuset-mems", 0, TEXT, cpuset_mems, "LIST", "list"),
+    ROW(" update ", "pids-limit", 0, TEXT, pids_limit, "N", "number; -1: no limit"),
+    ROW(" update ", "blkio-weight", 0, TEXT, blkio_weight, "N", "10 to 1000"),
 };
 
 static bool belongs(const struct row *row, const char *verb) {
@@ -100,19 +109,45 @@ static const struct row *find_letter(const char *verb, char letter) {
     return NULL;
 }
 
+static bool is_one_of(const char *words, const char *value) {
+    char word[32];
+    int length = snprintf(word, sizeof(word), " %s ", value);
+    return length > 2 && (size_t)length < sizeof(word) && strchr(value, ' ') == NULL &&
+           strstr(words, word) != NULL;
+}
+
 static bool store(const struct row *row, const char *value, struct pin_oci_options *options,
                   struct pin_error *err) {
     void *member = (char *)options + row->offset;
-    switch (row->type) {
-    case FLAG: *(bool *)member = value == NULL || strcmp(value, "true") == 0; return true;
-    case TEXT: *(const char **)member = value; return true;
-    case LIST: break;
-    }
     struct pin_oci_list *list = member;
-    if (list->count == PIN_COUNT(list->items))
-        return pin_fail(err, PIN_ERROR_USAGE, "too many of --%s", row->name);
-    list->items[list->count++] = value;
-    return true;
+    uint64_t time_ns;
+    long number;
+    switch (row->type) {
+    case FLAG:
+        *(bool *)member = value == NULL || is_one_of(" 1 t T true TRUE True ", value);
+        return value == NULL || *(bool *)member || is_one_of(" 0 f F false FALSE False ", value) ||
+               pin_fail(err, PIN_ERROR_USAGE, "invalid boolean value \"%.40s\" for -%s: parse error", value,
+                        row->name);
+    case COUNT:
+    case TIME:
+        if (row->type == COUNT ? !pin_oci_parse_number(value, &number)
+                               : !pin_parse_time(value, &time_ns) || time_ns == 0)
+            return pin_fail(err, PIN_ERROR_USAGE, "invalid value \"%.40s\" for flag -%s: parse error", value,
+                            row->name);
+        *(const char **)member = value;
+        return true;
+    case TEXT:
+        if (row->words != NULL && !is_one_of(row->words, value))
+            return pin_fail(err, PIN_ERROR_USAGE, "invalid %s: %.40s", row->name, value);
+        *(const char **)member = value;
+        return true;
+    case LIST:
+        if (list->count == PIN_COUNT(list->items))
+            return pin_fail(err, PIN_ERROR_USAGE, "too many of --%s", row->name);
+        list->items[list->count++] = value;
+        return true;
+    }
+    abort();
 }
 
 /* One option at argv[0]; returns how many words it took, 0 on failure. */
@@ -177,29 +212,23 @@ bool pin_oci_parse_verb(const struct pin_oci_verb *verb, int argc, char **argv,
     return true;
 }
 
-static void print_rows(const char *verb) {
-    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+/* As the help library has them; what stands for a value is told by its type alone. */
+size_t pin_oci_list_options(const char *verb, struct pin_option *options, size_t room) {
+    static const enum pin_option_type types[] = {[FLAG] = PIN_OPTION_FLAG,
+                                                 [TEXT] = PIN_OPTION_TEXT,
+                                                 [LIST] = PIN_OPTION_TEXTS,
+                                                 [COUNT] = PIN_OPTION_TEXT,
+                                                 [TIME] = PIN_OPTION_TEXT};
+    size_t count = 0;
+    for (size_t i = 0; i < PIN_COUNT(rows) && count < room; i++) {
         const struct row *row = &rows[i];
         if (!belongs(row, verb) || (verb != NULL && row->verbs[0] == '\0'))
             continue;
-        char letter[8] = "";
-        if (row->letter != '\0')
-            (void)snprintf(letter, sizeof(letter), ", -%c", row->letter);
-        (void)printf("  --%s%s%s\n        %s\n", row->name, letter, row->type == FLAG ? "" : " VALUE",
-                     row->help);
+        options[count++] = (struct pin_option){.name = row->name,
+                                               .letter = row->letter,
+                                               .type = types[row->type],
+                                               .value = row->value,
+                                               .help = row->help};
     }
-}
-
-void pin_oci_print_help(const struct pin_oci_verb *verbs, size_t count, const struct pin_oci_verb *verb) {
-    if (verb != NULL) {
-        (void)printf("usage: pinfold-oci %s [OPTION…] %s\n\n%s\n\n", verb->name, verb->synopsis,
-                     verb->summary);
-        print_rows(verb->name);
-        return;
-    }
-    (void)printf("usage: pinfold-oci [OPTION…] VERB …\n\nRuns OCI bundles for container engines.\n\n");
-    for (size_t i = 0; i < count; i++)
-        (void)printf("  %-9s %s\n", verbs[i].name, verbs[i].summary);
-    (void)printf("\n");
-    print_rows(NULL);
+    return count;
 }

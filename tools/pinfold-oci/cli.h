@@ -2,7 +2,7 @@
  *
  * Global options stand before the verb, a verb's own after it, in front of or behind its arguments; `exec`
  * takes what follows the container's name as the command. "--name value" and "--name=value" are the same; a
- * flag may be written "--name=true". One table holds all options, and `--help` is printed from it.
+ * flag may be written "--name=true". One table holds all options; help.h prints it.
  */
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "tools/pinfold/options.h"
 
 struct pin_oci_list {
     const char *items[64];
@@ -21,6 +22,7 @@ struct pin_oci_options {
     bool debug, systemd_cgroup, version, help;
     const char *bundle, *pid_file, *console_socket, *preserve_fds;
     bool no_pivot, no_new_keyring, detach, no_subreaper, keep;
+    bool for_user; /* spec --rootless */
     const char *process, *user, *cwd, *apparmor, *process_label, *cgroup;
     bool tty, no_new_privs, ignore_paused;
     struct pin_oci_list env, cap, additional_gids;
@@ -31,7 +33,7 @@ struct pin_oci_options {
 };
 
 struct pin_oci_verb {
-    const char *name, *synopsis, *summary;
+    const char *name, *synopsis, *summary, *example;
     size_t least, most; /* arguments; SIZE_MAX: any number */
     int (*run)(const struct pin_oci_options *options, char **arguments, size_t count);
 };
@@ -44,7 +46,13 @@ bool pin_oci_parse_global(int argc, char **argv, struct pin_oci_options *options
 bool pin_oci_parse_verb(const struct pin_oci_verb *verb, int argc, char **argv,
                         struct pin_oci_options *options, size_t *count, struct pin_error *err);
 
-void pin_oci_print_help(const struct pin_oci_verb *verbs, size_t count, const struct pin_oci_verb *verb);
+/* The options of a verb, or the global ones where it is NULL; how many of them. */
+size_t pin_oci_list_options(const char *verb, struct pin_option *options, size_t room);
+#define PIN_OCI_OPTIONS_MAX 64
+
+extern const struct pin_oci_verb pin_oci_verbs[];
+extern const size_t pin_oci_verb_count;
+const struct pin_oci_verb *pin_oci_find_verb(const char *name); /* NULL: there is none */
 
 int pin_oci_create(const struct pin_oci_options *options, char **arguments, size_t count);
 int pin_oci_run(const struct pin_oci_options *options, char **arguments, size_t count);

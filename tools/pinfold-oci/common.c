@@ -1,5 +1,6 @@
 #include "tools/pinfold-oci/common.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,25 +16,18 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/units.h"
+#include "base/user_namespace.h"
 #include "runtime/bundle/bundle_read.h"
+#include "runtime/oci/settle.h"
 #include "tools/pinfold-oci/ceiling.h"
-
-bool pin_oci_is_on_host(void) {
-    unsigned inside, outside, count;
-    FILE *map = fopen("/proc/self/uid_map", "re");
-    bool whole = map != NULL && fscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
-                 outside == 0 && count == UINT32_MAX;
-    if (map != NULL)
-        (void)fclose(map);
-    return whole || map == NULL;
-}
+#include "tools/pinfold-oci/log.h"
 
 static const char *root_of(const struct pin_oci_options *options, char path[PATH_MAX]) {
     const char *runtime_dir = secure_getenv("XDG_RUNTIME_DIR");
     if (options->root != NULL)
         return options->root;
     /* root of an engine's user namespace is an ordinary user, too */
-    if ((geteuid() == 0 && pin_oci_is_on_host()) || runtime_dir == NULL || runtime_dir[0] != '/')
+    if ((geteuid() == 0 && !pin_in_user_namespace()) || runtime_dir == NULL || runtime_dir[0] != '/')
         return "/run/pinfold-oci";
     (void)snprintf(path, PATH_MAX, "%s/pinfold-oci", runtime_dir);
     return path;
@@ -56,7 +50,11 @@ void pin_oci_close_host(struct pin_oci_host *host) {
 bool pin_oci_open_container(const struct pin_oci_options *options, const char *id, bool lock,
                             struct pin_oci_host *host, struct pin_container *container,
                             struct pin_error *err) {
-    return pin_oci_open_host(options, host, err) && pin_container_open(host->root, id, lock, container, err);
+    if (!pin_oci_open_host(options, host, err) || !pin_container_open(host->root, id, lock, container, err))
+        return false;
+    /* engines call with one environment now and another then */
+    return container->audit_log == NULL || setenv("PINFOLD_AUDIT", container->audit_log, 1) == 0 ||
+           pin_fail_errno(err, "name the audit log");
 }
 
 struct pin_bundle *pin_oci_read_config(const struct pin_container *container, struct pin_findings *found) {
@@ -71,6 +69,21 @@ struct pin_bundle *pin_oci_read_config(const struct pin_container *container, st
     if (bundle != NULL)
         bundle->directory = container->bundle;
     return bundle;
+}
+
+void pin_oci_settle(const struct pin_oci_options *options, struct pin_bundle *bundle) {
+    char left_out[PIN_OCI_LEFT_OUT], text[PIN_OCI_LEFT_OUT + 128];
+    pin_oci_settle_filter(&bundle->seccomp, left_out);
+    if (left_out[0] == '\0')
+        return;
+    (void)snprintf(text, sizeof(text),
+                   "ignoring rules for unknown system calls: [%s] (/linux/seccomp/syscalls)", left_out);
+    pin_oci_warn(options, text);
+}
+
+void pin_oci_warn_of_plan(const struct pin_oci_options *options, const struct pin_plan *plan) {
+    for (size_t i = 0; plan != NULL && i < plan->engine.unheeded_count; i++)
+        pin_oci_warn(options, plan->engine.unheeded[i]);
 }
 
 static uint64_t own_capabilities(void) {
@@ -105,6 +118,8 @@ void pin_oci_fill_request(const struct pin_oci_options *options, struct pin_engi
 bool pin_oci_parse_number(const char *text, long *value) {
     char *end;
     errno = 0;
+    if (!isdigit((unsigned char)text[0])) /* strtol(3) takes blanks and signs */
+        return false;
     long number = strtol(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || number < 0 || number > INT32_MAX)
         return false;
@@ -126,18 +141,22 @@ bool pin_oci_write_pid(const char *path, pid_t pid, struct pin_error *err) {
            (rename(made, path) == 0 || pin_fail_errno(err, "write the pid file '%s'", path));
 }
 
-static void kill_and_wait(int pidfd) {
+/* What is frozen by version 1 dies only once it has thawed. */
+static void kill_and_wait(int pidfd, struct pin_cgroup *group) {
     struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+    struct pin_error ignored = {0}; /* the group's own kill is the one that has to succeed */
     if (pidfd < 0)
         return;
     (void)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+    if (group != NULL && pin_cgroup_is_frozen(group))
+        (void)pin_cgroup_thaw(group, &ignored);
     (void)poll(&ended, 1, 10000);
 }
 
 bool pin_oci_clear(struct pin_oci_host *host, struct pin_container *container, struct pin_error *err) {
     PIN_CLOSE int pidfd = pin_container_process(container);
-    kill_and_wait(pidfd);
     PIN_CGROUP struct pin_cgroup *group = pin_container_cgroup(container, &host->cgroups, err);
+    kill_and_wait(pidfd, group);
     if (pin_is_set(err))
         return false;
     if (group != NULL &&

@@ -22,9 +22,6 @@ bool pin_oci_open_host(const struct pin_oci_options *options, struct pin_oci_hos
                        struct pin_error *err);
 void pin_oci_close_host(struct pin_oci_host *host);
 
-/* Whether our ids are the host's: we are in no user namespace of an engine's. */
-bool pin_oci_is_on_host(void);
-
 /* The two above and pin_container_open(), for verbs about one container. */
 bool pin_oci_open_container(const struct pin_oci_options *options, const char *id, bool lock,
                             struct pin_oci_host *host, struct pin_container *container,
@@ -33,12 +30,21 @@ bool pin_oci_open_container(const struct pin_oci_options *options, const char *i
 /* The copy of config.json in the container's directory; the caller frees it. */
 struct pin_bundle *pin_oci_read_config(const struct pin_container *container, struct pin_findings *found);
 
+/* settle.h, with a warning about what was left out. */
+void pin_oci_settle(const struct pin_oci_options *options, struct pin_bundle *bundle);
+
+/* What the plan leaves out of what was asked for; NULL is fine. */
+void pin_oci_warn_of_plan(const struct pin_oci_options *options, const struct pin_plan *plan);
+
 void pin_oci_fill_request(const struct pin_oci_options *options, struct pin_engine_request *request);
 bool pin_oci_parse_number(const char *text, long *value);
 bool pin_oci_write_pid(const char *path, pid_t pid, struct pin_error *err);
 
+/* Before a process is made that pin_oci_wait() will wait for: signals that come too early are kept for it. */
+void pin_oci_hold_signals(void);
+
 /* Waits for the process, with signals handed on to it and, where `terminal` isn't -1, with the terminal's
- * master between the caller's stdin and stdout: its exit code. */
+ * master between the caller's stdin and stdout: its exit code. The master is closed. */
 int pin_oci_wait(pid_t pid, int pidfd, int terminal);
 
 /* Deletes what there is of a container, whose lock is held. */

@@ -13,10 +13,11 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/user_namespace.h"
+#include "runtime/audit/log.h"
 #include "runtime/build/channel.h"
 #include "runtime/build/hooks.h"
 #include "runtime/bundle/bundle_read.h"
-#include "runtime/oci/settle.h"
 #include "runtime/oci/start_socket.h"
 #include "tools/pinfold-oci/audit.h"
 #include "tools/pinfold-oci/ceiling.h"
@@ -79,7 +80,7 @@ static bool asks_for_limits(const struct pin_bundle_resources *asked) {
 
 /* An ordinary user's engine names no group where it has none to give. */
 static bool does_without_group(const struct creation *creation) {
-    return (geteuid() != 0 || !pin_oci_is_on_host()) && creation->bundle->cgroups_path == NULL &&
+    return (geteuid() != 0 || pin_in_user_namespace()) && creation->bundle->cgroups_path == NULL &&
            !asks_for_limits(&creation->bundle->resources);
 }
 
@@ -104,19 +105,14 @@ static const char *choose_cgroup(struct creation *creation, struct pin_error *er
     return asked + strspn(asked, "/");
 }
 
+/* The bytes that were judged, and not the file once more: it may be another one by now. */
 static bool copy_config(struct creation *creation, struct pin_error *err) {
-    char path[PATH_MAX];
-    size_t size;
-    (void)snprintf(path, sizeof(path), "%s/config.json", creation->bundle->directory);
-    PIN_FREE char *text = pin_read_file_at(AT_FDCWD, path, PIN_BUNDLE_BYTES_MAX, &size, err);
-    PIN_CLOSE int copy = text == NULL ? -1
-                                      : openat(creation->container.dir, "config.json",
-                                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (text == NULL)
-        return false;
+    const struct pin_bundle *bundle = creation->bundle;
+    PIN_CLOSE int copy =
+        openat(creation->container.dir, "config.json", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (copy < 0)
         return pin_fail_errno(err, "keep a copy of config.json");
-    return pin_write_all(copy, text, size, err);
+    return pin_write_all(copy, bundle->text, bundle->text_size, err);
 }
 
 static void describe(struct creation *creation) {
@@ -164,14 +160,13 @@ static bool read_bundle(struct creation *creation, const char *id, struct pin_fi
     creation->bundle = pin_bundle_read(asked, found);
     if (creation->bundle == NULL)
         return false;
-    pin_oci_settle_filter(&creation->bundle->seccomp);
+    pin_oci_settle(creation->options, creation->bundle);
     if (!admit(creation, id, found))
         return false;
     pin_oci_fill_request(creation->options, &request);
     request.ceiling = creation->policy;
     creation->plan = pin_plan_make_for_engine(creation->bundle, &creation->host.host, &request, found);
-    for (size_t i = 0; creation->plan != NULL && i < creation->plan->engine.unheeded_count; i++)
-        pin_oci_warn(creation->options, creation->plan->engine.unheeded[i]);
+    pin_oci_warn_of_plan(creation->options, creation->plan);
     return creation->plan != NULL;
 }
 
@@ -196,6 +191,17 @@ static bool open_console(struct creation *creation, bool foreground, struct pin_
     return true;
 }
 
+/* Only where something will be written to it: HOME needn't be there else. */
+static bool choose_audit_log(struct creation *creation, struct pin_error *err) {
+    char path[PATH_MAX];
+    if (creation->policy == NULL || creation->policy->audit.record.count == 0)
+        return true;
+    if (!pin_audit_place(path, err))
+        return pin_wrap(err, "write the audit log");
+    creation->container.audit_log = pin_arena_strdup(&creation->container.arena, path);
+    return true;
+}
+
 static bool prepare_listener(struct creation *creation, struct pin_error *err) {
     creation->listener = pin_oci_listener_open(creation->bundle, &creation->told, err);
     return !pin_is_set(err);
@@ -209,7 +215,7 @@ static bool prepare(struct creation *creation, const char *id, bool foreground, 
     describe(creation);
     creation->container.cgroup = choose_cgroup(creation, err);
     /* written before anything is made, so that whoever finds it knows what to clear */
-    if (pin_is_set(err) || !copy_config(creation, err) ||
+    if (pin_is_set(err) || !choose_audit_log(creation, err) || !copy_config(creation, err) ||
         !pin_oci_ceiling_keep(&creation->container, creation->policy, err) ||
         !pin_container_write(&creation->container, err) || !prepare_listener(creation, err))
         return false;
@@ -260,7 +266,8 @@ static bool build(struct creation *creation, struct pin_error *err) {
         .before_pivot = creation->state != NULL ? run_hooks_outside : NULL,
         .self = creation,
     };
-    struct pin_build_input input = {creation->plan, &cgroups, NULL, &engine, PIN_WATCH_NONE};
+    struct pin_build_input input = {
+        .plan = creation->plan, .cgroups = &cgroups, .engine = &engine, .watch = PIN_WATCH_NONE};
     bool built = pin_build(&input, &creation->sandbox, err);
     pin_oci_scope_release(&creation->scope);
     if (!built)
@@ -280,11 +287,9 @@ static bool create(struct creation *creation, const char *id, bool foreground, b
     if (pin_is_set(&err))
         pin_find_error(found, &err);
     struct pin_error later = {0}; /* the first cause is the one to tell */
-    (void)pin_sandbox_destroy(&creation->sandbox, &later);
-    if (creation->container.dir >= 0) {
-        pin_error_clear(&later);
+    /* what can't be taken apart keeps its name: `delete --force` clears it then */
+    if (pin_sandbox_destroy(&creation->sandbox, &later) && creation->container.dir >= 0)
         (void)pin_container_remove(creation->host.root, &creation->container, &later);
-    }
     return false;
 }
 
@@ -337,8 +342,7 @@ static bool run_poststart(struct creation *creation, struct pin_error *err) {
 static int take_code(struct creation *creation, pid_t pid) {
     /* our child, and not reaped: the number is its own, also when it has ended already */
     PIN_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    PIN_CLOSE int master = creation->terminal >= 0 ? pin_oci_take_master(creation->terminal) : -1;
-    return pin_oci_wait(pid, pidfd, master);
+    return pin_oci_wait(pid, pidfd, creation->terminal >= 0 ? pin_oci_take_master(creation->terminal) : -1);
 }
 
 /* In the foreground nobody else deletes it. */
@@ -357,6 +361,8 @@ int pin_oci_run(const struct pin_oci_options *options, char **arguments, size_t 
     struct pin_error err = {0}, later = {0};
     int code;
     (void)count;
+    if (!options->detach)
+        pin_oci_hold_signals();
     bool made = create(&creation, arguments[0], !options->detach, false, &found);
     pid_t pid = creation.container.pid;
     if (!made)

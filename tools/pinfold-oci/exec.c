@@ -14,7 +14,6 @@
 #include "policy/policy.h"
 #include "runtime/build/channel.h"
 #include "runtime/bundle/bundle_read.h"
-#include "runtime/oci/settle.h"
 #include "runtime/oci/start_socket.h"
 #include "tools/pinfold-oci/audit.h"
 #include "tools/pinfold-oci/ceiling.h"
@@ -49,33 +48,42 @@ static bool read_process(struct execution *self, struct pin_findings *found) {
     return pin_bundle_parse_process(self->bundle, path, text, size, found);
 }
 
+/* Decimal digits alone, up to `end`. The highest number means "as it is" to setresuid(2): it would be root.
+ */
+static bool parse_id(const char *text, const char *end, uint32_t *id) {
+    uint64_t number = 0;
+    bool any = text < end;
+    for (; text < end && *text >= '0' && *text <= '9' && number < UINT32_MAX; text++)
+        number = number * 10 + (uint64_t)(*text - '0');
+    if (!any || text != end || number >= UINT32_MAX)
+        return false;
+    *id = (uint32_t)number;
+    return true;
+}
+
 static bool set_user(struct execution *self, struct pin_error *err) {
     const char *user = self->options->user;
-    char first[16];
-    long uid, gid = 0;
+    struct pin_bundle *bundle = self->bundle;
     if (user == NULL)
         return true;
     const char *colon = strchr(user, ':');
-    (void)snprintf(first, sizeof(first), "%.*s", (int)strcspn(user, ":"), user);
-    if (!pin_oci_parse_number(first, &uid) || (colon != NULL && !pin_oci_parse_number(colon + 1, &gid)))
+    if (!parse_id(user, user + strcspn(user, ":"), &bundle->process.uid) ||
+        (colon != NULL && !parse_id(colon + 1, user + strlen(user), &bundle->process.gid)))
         return pin_fail(err, PIN_ERROR_USAGE, "parsing user \"%.40s\": UID[:GID] is needed", user);
-    self->bundle->process.uid = (uint32_t)uid;
-    if (colon != NULL)
-        self->bundle->process.gid = (uint32_t)gid;
     return true;
 }
 
 static bool add_groups(struct execution *self, struct pin_error *err) {
     const struct pin_oci_list *list = &self->options->additional_gids;
     for (size_t i = 0; i < list->count; i++) {
-        long gid;
-        if (!pin_oci_parse_number(list->items[i], &gid))
+        uint32_t gid;
+        if (!parse_id(list->items[i], list->items[i] + strlen(list->items[i]), &gid))
             return pin_fail(err, PIN_ERROR_USAGE, "parsing group \"%.40s\"", list->items[i]);
         uint32_t *groups =
             pin_arena_array(&self->bundle->arena, self->bundle->process.group_count + 1, sizeof(*groups));
         if (self->bundle->process.group_count > 0)
             memcpy(groups, self->bundle->process.groups, self->bundle->process.group_count * sizeof(*groups));
-        groups[self->bundle->process.group_count++] = (uint32_t)gid;
+        groups[self->bundle->process.group_count++] = gid;
         self->bundle->process.groups = groups;
     }
     return true;
@@ -138,8 +146,10 @@ static bool check_status(struct execution *self, struct pin_error *err) {
     case PIN_STATUS_RUNNING:
     case PIN_STATUS_CREATED: return true;
     case PIN_STATUS_PAUSED:
-        return self->options->ignore_paused ||
-               pin_fail(err, PIN_ERROR_INVALID, "cannot exec in a paused container");
+        if (!self->options->ignore_paused)
+            return pin_fail(err, PIN_ERROR_INVALID, "cannot exec in a paused container");
+        pin_close_fd(&self->container.lock); /* it waits for the thaw, and `resume` would wait for us */
+        return true;
     case PIN_STATUS_CREATING:
     case PIN_STATUS_STOPPED:
     case PIN_STATUS_COUNT: break;
@@ -232,7 +242,7 @@ static bool plan(struct execution *self, char **command, size_t count, struct pi
         pin_find_error(found, &err);
         return false;
     }
-    pin_oci_settle_filter(&self->bundle->seccomp);
+    pin_oci_settle(self->options, self->bundle);
     if (!admit(self, found))
         return false;
     self->listener = pin_oci_listener_open(self->bundle, &self->told, &err);
@@ -244,6 +254,7 @@ static bool plan(struct execution *self, char **command, size_t count, struct pi
     request.ceiling = self->policy;
     request.joins_container = true;
     self->plan = pin_plan_make_for_engine(self->bundle, &self->host.host, &request, found);
+    pin_oci_warn_of_plan(self->options, self->plan);
     return self->plan != NULL;
 }
 
@@ -257,15 +268,15 @@ static bool execute(struct execution *self, struct pin_error *err) {
         .listener = self->listener,
         .told = self->told,
     };
-    struct pin_build_input input = {self->plan, &self->host.cgroups, NULL, &engine, PIN_WATCH_NONE};
+    struct pin_build_input input = {
+        .plan = self->plan, .cgroups = &self->host.cgroups, .engine = &engine, .watch = PIN_WATCH_NONE};
     return pin_build(&input, &self->sandbox, err) && tell_agent(self, err) && record(self, err) &&
            pin_oci_write_pid(self->options->pid_file, self->sandbox.init, err);
 }
 
 static int wait_for(struct execution *self, pid_t pid, int pidfd) {
     pin_close_fd(&self->console);
-    PIN_CLOSE int master = self->terminal >= 0 ? pin_oci_take_master(self->terminal) : -1;
-    return pin_oci_wait(pid, pidfd, master);
+    return pin_oci_wait(pid, pidfd, self->terminal >= 0 ? pin_oci_take_master(self->terminal) : -1);
 }
 
 static int let_go(struct execution *self) {
@@ -307,6 +318,8 @@ int pin_oci_exec(const struct pin_oci_options *options, char **arguments, size_t
                              .console = -1,
                              .terminal = -1,
                              .listener = -1};
+    if (!options->detach)
+        pin_oci_hold_signals();
     bool ok = pin_oci_open_container(options, arguments[0], true, &self.host, &self.container, &err) &&
               check_status(&self, &err);
     if (ok) {

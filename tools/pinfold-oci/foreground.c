@@ -105,14 +105,26 @@ static void hand_signal_on(const struct foreground *self) {
                       NULL, 0);
 }
 
-static int open_signals(void) {
+/* Held until they can be handed on: one that comes while the container is being made must end it, and not us
+ * alone. Its process begins with none blocked, and with the default of each. */
+static void hold_signals(sigset_t *set) {
     static const int numbers[] = {SIGTERM, SIGINT,   SIGHUP,  SIGQUIT, SIGUSR1,
                                   SIGUSR2, SIGWINCH, SIGCHLD, SIGCONT};
-    sigset_t set;
-    (void)sigemptyset(&set);
+    (void)sigemptyset(set);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        (void)sigaddset(&set, numbers[i]);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+        (void)sigaddset(set, numbers[i]);
+    (void)sigprocmask(SIG_BLOCK, set, NULL);
+    (void)signal(SIGPIPE, SIG_IGN); /* a reader of ours that has gone is an error of writing */
+}
+
+void pin_oci_hold_signals(void) {
+    sigset_t set;
+    hold_signals(&set);
+}
+
+static int open_signals(void) {
+    sigset_t set;
+    hold_signals(&set);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -131,8 +143,11 @@ static void relay(struct foreground *self) {
             return;
         if (waits[1].revents)
             hand_signal_on(self);
-        if (waits[2].revents && !copy_some(self->master, STDOUT_FILENO))
+        if (waits[2].revents && !copy_some(self->master, STDOUT_FILENO)) {
+            (void)close(self->master); /* hangs up: nobody reads it any more */
             self->master = -1;
+            self->input = false;
+        }
         if (waits[3].revents && !copy_some(STDIN_FILENO, self->master))
             self->input = false;
         if (waits[0].revents)
@@ -153,6 +168,7 @@ int pin_oci_wait(pid_t pid, int pidfd, int terminal) {
     relay(&self);
     if (self.raw)
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &self.before);
+    pin_close_fd(&self.master);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -17,6 +17,7 @@
 #include "runtime/egress/session.h"
 #include "runtime/host/libexec.h"
 #include "tools/pinfold-oci/ceiling.h"
+#include "tools/pinfold/egress_why.h"
 #include "tools/pinfold/way_out.h"
 
 /* Linux 6.15: how a process has ended, from a pidfd that was opened while it lived. Older headers lack it. */
@@ -60,6 +61,8 @@ static void record_end(struct keeper *self) {
                                             "denied", (json_int_t)usage->denied, "bytes_out",
                                             (json_int_t)usage->bytes_out, "bytes_in",
                                             (json_int_t)usage->bytes_in));
+    if (self->session.lost) /* its network was closed since */
+        (void)json_object_set_new(data, "missing", json_pack("[s]", "egress"));
     (void)pin_oci_audit_write("end", self->keeping->id, self->keeping->bundle, data, &ignored);
 }
 
@@ -70,6 +73,7 @@ static bool record_egress(struct keeper *self) {
     bool ok = true;
     while (pin_egress_session_next(&self->session, &event)) {
         json_t *data = pin_egress_event_json(&event, &self->session.rules);
+        pin_egress_why_add(data, self->keeping->policy);
         const char *kind = json_string_value(json_object_get(data, "event"));
         if (self->egress && ok && kind != NULL && strcmp(kind, "ready") != 0)
             ok = pin_oci_audit_write("egress", self->keeping->id, self->keeping->bundle, json_incref(data),
@@ -77,6 +81,12 @@ static bool record_egress(struct keeper *self) {
         json_decref(data);
     }
     return ok;
+}
+
+static void end(struct keeper *self, bool drains) {
+    while (!pin_egress_session_end(&self->session, drains))
+        (void)record_egress(self);
+    (void)record_egress(self);
 }
 
 static void keep(struct keeper *self) {
@@ -88,12 +98,11 @@ static void keep(struct keeper *self) {
         if (poll(waits, 2, -1) < 0 && errno != EINTR)
             break;
         if (waits[1].revents != 0 && !record_egress(self))
-            pin_egress_session_end(&self->session);
+            end(self, false);
         if (waits[0].revents != 0)
             break;
     }
-    pin_egress_session_end(&self->session);
-    (void)record_egress(self);
+    end(self, true);
     record_end(self);
 }
 

@@ -52,9 +52,9 @@ static bool start(const struct pin_oci_options *options, struct pin_oci_host *ho
     case PIN_STATUS_CREATED: break;
     case PIN_STATUS_STOPPED:
         return pin_fail(err, PIN_ERROR_INVALID, "cannot start a container that has stopped");
+    case PIN_STATUS_PAUSED: return pin_fail(err, PIN_ERROR_INVALID, "cannot start a paused container");
     case PIN_STATUS_CREATING:
     case PIN_STATUS_RUNNING:
-    case PIN_STATUS_PAUSED:
     case PIN_STATUS_COUNT: return pin_fail(err, PIN_ERROR_BUSY, "cannot start an already running container");
     }
     return record_start(container, err) && pin_start_socket_start(container->dir, err) &&
@@ -123,14 +123,29 @@ static bool delete (const struct pin_oci_options *options, struct pin_oci_host *
     return pin_oci_clear(host, container, err);
 }
 
+/* Its process isn't known any more; its group is, and with it all that the process has started. */
+static bool clear_damaged(const struct pin_oci_options *options, struct pin_oci_host *host,
+                          struct pin_container *container, struct pin_error *err) {
+    memset(err, 0, sizeof(*err));
+    if (container->cgroup == NULL)
+        pin_oci_warn(
+            options,
+            "the state can't be read, and there is no cgroup: a process that still runs is not found");
+    return pin_oci_clear(host, container, err);
+}
+
 int pin_oci_delete(const struct pin_oci_options *options, char **arguments, size_t count) {
     struct pin_oci_host host = PIN_OCI_HOST_NONE;
     struct pin_container container = PIN_CONTAINER_NONE;
     struct pin_error err = {0};
     (void)count;
-    bool found = pin_oci_open_container(options, arguments[0], true, &host, &container, &err);
-    bool ok = found ? delete (options, &host, &container, NULL, &err)
-                    : options->force && err.kind == PIN_ERROR_NOT_FOUND; /* it is gone: what was asked for */
+    bool ok;
+    if (pin_oci_open_container(options, arguments[0], true, &host, &container, &err))
+        ok = delete (options, &host, &container, NULL, &err);
+    else if (options->force && err.kind == PIN_ERROR_SYNTAX)
+        ok = clear_damaged(options, &host, &container, &err);
+    else
+        ok = options->force && err.kind == PIN_ERROR_NOT_FOUND; /* it is gone: what was asked for */
     pin_container_close(&container);
     pin_oci_close_host(&host);
     return ok ? 0 : pin_oci_fail(options, &err);

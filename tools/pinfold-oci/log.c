@@ -22,13 +22,24 @@ static void print_time(char text[40]) {
     (void)strftime(text, 40, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
 }
 
+/* As Go's programs have it: quotes within quotes are escaped. */
+static void quote(char *to, size_t room, const char *from) {
+    size_t at = 0;
+    for (; *from != '\0' && at + 3 < room; from++) {
+        if (*from == '"')
+            to[at++] = '\\';
+        to[at++] = *from;
+    }
+    to[at] = '\0';
+}
+
 static char *format_line(const struct pin_oci_options *options, const char *level, const char *message) {
     char now[40], *line = NULL;
     print_time(now);
     if (options->log_format == NULL || strcmp(options->log_format, "json") != 0) {
-        if (asprintf(&line, "time=\"%s\" level=%s msg=\"%s\"\n", now, level, message) < 0)
-            return NULL;
-        return line;
+        char quoted[2 * MESSAGE_MOST];
+        quote(quoted, sizeof(quoted), message);
+        return asprintf(&line, "time=\"%s\" level=%s msg=\"%s\"\n", now, level, quoted) < 0 ? NULL : line;
     }
     json_t *json = json_pack("{s:s, s:s, s:s}", "level", level, "msg", message, "time", now);
     PIN_FREE char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
@@ -60,15 +71,15 @@ static void print(const struct pin_oci_options *options, const char *level, cons
 static void put(char *message, const struct pin_error *err) {
     char escaped[1024], pointer[512], hint[512];
     size_t used = strlen(message);
-    (void)pin_escape(escaped, sizeof(escaped), err->message, strlen(err->message));
+    (void)pin_show(escaped, sizeof(escaped), err->message);
     if (err->os_errno != 0) {
         const char *why = strerrordesc_np(err->os_errno);
         char *at = why != NULL ? strstr(escaped, why) : NULL;
         if (at != NULL)
             *at = (char)tolower((unsigned char)*at);
     }
-    (void)pin_escape(pointer, sizeof(pointer), err->pointer, strlen(err->pointer));
-    (void)pin_escape(hint, sizeof(hint), err->hint, strlen(err->hint));
+    (void)pin_show(pointer, sizeof(pointer), err->pointer);
+    (void)pin_show(hint, sizeof(hint), err->hint);
     (void)snprintf(message + used, MESSAGE_MOST - used, "%s%s%s%s%s%s%s", used > 0 ? "; " : "", escaped,
                    pointer[0] ? " (" : "", pointer, pointer[0] ? ")" : "", hint[0] ? ", " : "", hint);
 }

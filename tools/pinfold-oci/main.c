@@ -8,33 +8,61 @@
 
 #include "base/names.h"
 #include "tools/pinfold-oci/cli.h"
+#include "tools/pinfold-oci/help.h"
 #include "tools/pinfold-oci/log.h"
 #include "tools/pinfold-oci/sealed.h"
 
-static const struct pin_oci_verb verbs[] = {
-    {"create",     "ID",                "make a container, which waits for its start", 1, 1,        pin_oci_create     },
-    {"start",      "ID",                "execute what a created container is for",     1, 1,        pin_oci_start      },
-    {"run",        "ID",                "create and start",                            1, 1,        pin_oci_run        },
-    {"exec",       "ID [CMD [ARG…]]", "one more process in a container",             1, SIZE_MAX, pin_oci_exec       },
-    {"kill",       "ID [SIGNAL]",       "send a signal (TERM)",                        1, 2,        pin_oci_kill       },
-    {"delete",     "ID",                "remove a container that has ended",           1, 1,        pin_oci_delete     },
-    {"state",      "ID",                "print the state as JSON",                     1, 1,        pin_oci_state      },
-    {"list",       "",                  "print all containers",                        0, 0,        pin_oci_list       },
-    {"ps",         "ID",                "print the processes of a container",          1, SIZE_MAX, pin_oci_ps         },
-    {"pause",      "ID",                "stop every process of a container",           1, 1,        pin_oci_pause      },
-    {"resume",     "ID",                "let them go on",                              1, 1,        pin_oci_resume     },
-    {"update",     "ID",                "change the limits of a container",            1, 1,        pin_oci_update     },
-    {"events",     "ID",                "print what a container uses",                 1, 1,        pin_oci_events     },
-    {"spec",       "",                  "write a config.json to begin with",           0, 0,        pin_oci_spec       },
-    {"features",   "",                  "print what this runtime can do, as JSON",     0, 0,        pin_oci_features   },
-    {"checkpoint", "ID",                "not offered",                                 0, SIZE_MAX, pin_oci_not_offered},
-    {"restore",    "ID",                "not offered",                                 0, SIZE_MAX, pin_oci_not_offered},
+/* clang-format off */
+const struct pin_oci_verb pin_oci_verbs[] = {
+    {"create", "ID", "make a container, which waits for its start",
+     "  pinfold-oci create --bundle ./bundle --pid-file ./pid one", 1, 1, pin_oci_create},
+    {"start", "ID", "execute what a created container is for",
+     "  pinfold-oci start one", 1, 1, pin_oci_start},
+    {"run", "ID", "create and start",
+     "  pinfold-oci run --bundle ./bundle one", 1, 1, pin_oci_run},
+    {"exec", "ID [CMD [ARG…]]", "one more process in a container",
+     "  pinfold-oci exec --user 1000:1000 --cwd /tmp one sh -c 'id; pwd'", 1, SIZE_MAX, pin_oci_exec},
+    {"kill", "ID [SIGNAL]", "send a signal (TERM)",
+     "  pinfold-oci kill one KILL", 1, 2, pin_oci_kill},
+    {"delete", "ID", "remove a container that has ended",
+     "  pinfold-oci delete --force one", 1, 1, pin_oci_delete},
+    {"state", "ID", "print the state as JSON",
+     "  pinfold-oci state one", 1, 1, pin_oci_state},
+    {"list", "", "print all containers",
+     "  pinfold-oci list --format json", 0, 0, pin_oci_list},
+    {"ps", "ID", "print the processes of a container",
+     "  pinfold-oci ps --format json one", 1, SIZE_MAX, pin_oci_ps},
+    {"pause", "ID", "stop every process of a container",
+     "  pinfold-oci pause one", 1, 1, pin_oci_pause},
+    {"resume", "ID", "let them go on",
+     "  pinfold-oci resume one", 1, 1, pin_oci_resume},
+    {"update", "ID", "change the limits of a container",
+     "  pinfold-oci update --memory 67108864 --pids-limit 50 one\n"
+     "  echo '{\"cpu\": {\"shares\": 512}}' | pinfold-oci update --resources - one", 1, 1, pin_oci_update},
+    {"events", "ID", "print what a container uses",
+     "  pinfold-oci events --stats one", 1, 1, pin_oci_events},
+    {"spec", "", "write a config.json to begin with",
+     "  pinfold-oci spec --bundle ./bundle", 0, 0, pin_oci_spec},
+    {"features", "", "print what this runtime can do, as JSON",
+     "  pinfold-oci features", 0, 0, pin_oci_features},
+    {"checkpoint", "ID", "not offered",
+     NULL, 0, SIZE_MAX, pin_oci_not_offered},
+    {"restore", "ID", "not offered",
+     NULL, 0, SIZE_MAX, pin_oci_not_offered},
+    {"man", "[VERB]", "print a man page",
+     "  pinfold-oci man create | man -l -", 0, 1, pin_oci_man},
+    {"pages", "DIR", "write the man pages to a directory",
+     "  pinfold-oci pages /usr/local/share/man/man1", 1, 1, pin_oci_pages},
+    {"completion", "", "print the completion for bash",
+     "  source <(pinfold-oci completion)", 0, 0, pin_oci_completion},
 };
+/* clang-format on */
+const size_t pin_oci_verb_count = PIN_COUNT(pin_oci_verbs);
 
-static const struct pin_oci_verb *find_verb(const char *name) {
-    for (size_t i = 0; i < PIN_COUNT(verbs); i++)
-        if (strcmp(verbs[i].name, name) == 0)
-            return &verbs[i];
+const struct pin_oci_verb *pin_oci_find_verb(const char *name) {
+    for (size_t i = 0; i < PIN_COUNT(pin_oci_verbs); i++)
+        if (strcmp(pin_oci_verbs[i].name, name) == 0)
+            return &pin_oci_verbs[i];
     return NULL;
 }
 
@@ -61,7 +89,7 @@ static int run_verb(const struct pin_oci_verb *verb, int argc, char **argv, stru
     if (!pin_oci_parse_verb(verb, argc, argv, options, &count, &err))
         return pin_oci_fail(options, &err);
     if (options->help) {
-        pin_oci_print_help(verbs, PIN_COUNT(verbs), verb);
+        pin_oci_print_help(verb);
         return verb->run == pin_oci_not_offered; /* podman asks so what isn't there */
     }
     return verb->run(options, argv, count);
@@ -77,16 +105,16 @@ int main(int argc, char **argv) {
         return print_version();
     const char *name = argv[1 + used];
     if (options.help || name == NULL) {
-        pin_oci_print_help(verbs, PIN_COUNT(verbs), NULL);
+        pin_oci_print_help(NULL);
         return options.help ? 0 : 1;
     }
-    const struct pin_oci_verb *verb = find_verb(name);
+    const struct pin_oci_verb *verb = pin_oci_find_verb(name);
     if (verb == NULL) {
         (void)pin_fail(&err, PIN_ERROR_USAGE, "no help topic for '%.64s'", name);
         return pin_oci_fail(&options, &err);
     }
-    if (meets_containers(name))
-        pin_seal_self(argv, environ);
+    if (meets_containers(name) && !pin_seal_self(argv, environ, &err))
+        return pin_oci_fail(&options, &err);
     /* what an engine has left open is neither a hook's nor the container's affair; after the line above,
      * since what is to be kept must get through it */
     (void)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/user_namespace.h"
 #include "runtime/host/libexec.h"
 #include "tools/pinfold-oci/ceiling.h"
 
@@ -31,7 +32,7 @@ static bool fits(char *to, const char *text, size_t length, struct pin_error *er
 
 static bool parse(const char *asked, const char *id, struct unit *unit, struct pin_error *err) {
     char prefix[NAME_ROOM] = "pinfold-oci", name[NAME_ROOM];
-    const char *slice = geteuid() == 0 ? "system.slice" : "user.slice";
+    const char *slice = geteuid() == 0 && !pin_in_user_namespace() ? "system.slice" : "user.slice";
     (void)snprintf(unit->slice, sizeof(unit->slice), "%s", slice);
     if (!fits(name, id, strlen(id), err))
         return false;
@@ -93,34 +94,56 @@ static bool ask_systemd(pid_t holder, const struct unit *unit, struct pin_error 
     said[strcspn(said, "\n")] = '\0';
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
-    return (WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
-           pin_fail(err, PIN_ERROR_SYSTEM, "systemd gives no scope '%s': %s", unit->name, said);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    (void)pin_fail(err, PIN_ERROR_SYSTEM, "systemd gives no scope '%s': %s", unit->name, said);
+    return pin_hint(err, "where systemd doesn't run, choose cgroupfs as the engine's manager");
 }
 
-/* Where systemd has put the holder. */
+/* What a line of /proc/PID/cgroup says, as the hierarchy's mount shows it: "" where it says nothing of use.
+ */
+static void read_line(const char *text, const char *label, const struct pin_cgroup_hierarchy *hierarchy,
+                      char below[PIN_CGROUP_PATH]) {
+    char line[PIN_CGROUP_PATH] = "";
+    const char *at = strstr(text, label);
+    if (at != NULL)
+        (void)snprintf(line, sizeof(line), "%.*s", (int)strcspn(at + strlen(label), "\n"),
+                       at + strlen(label));
+    at = pin_cgroup_below_mount(hierarchy, line);
+    (void)snprintf(below, PIN_CGROUP_PATH, "%s", at != NULL ? at : "");
+}
+
+/* Where systemd has put the holder: on version 1 the hierarchy that has its name says so. */
 static bool find_place(const struct pin_cgroup_facts *cgroups, struct pin_oci_scope *scope,
                        struct pin_error *err) {
-    char file[64], line[PIN_CGROUP_PATH + 8] = "";
+    char file[64], unified[PIN_CGROUP_PATH] = "", place[PIN_CGROUP_PATH] = "";
     size_t size;
     (void)snprintf(file, sizeof(file), "/proc/%d/cgroup", (int)scope->holder);
     PIN_FREE char *text = pin_read_file_at(AT_FDCWD, file, CGROUP_BYTES_MAX, &size, err);
     if (text == NULL)
         return false;
-    const char *at = strstr(text, "0::/");
-    (void)snprintf(line, sizeof(line), "%.*s", at != NULL ? (int)strcspn(at + 3, "\n") : 0,
-                   at != NULL ? at + 3 : "");
-    const char *mount = cgroups->hierarchies[cgroups->unified].mount;
-    int path = snprintf(scope->path, sizeof(scope->path), "%s/container", line);
-    int folder = snprintf(scope->folder, sizeof(scope->folder), "%s%s/holder", mount, line);
-    return (at != NULL && path > 0 && (size_t)path < sizeof(scope->path) && folder > 0 &&
+    if (cgroups->unified >= 0)
+        read_line(text, "0::", &cgroups->hierarchies[cgroups->unified], unified);
+    if (cgroups->kind == PIN_CGROUP_V2)
+        memcpy(place, unified, sizeof(place));
+    else
+        read_line(text, ":name=systemd:", &cgroups->tracking, place);
+    int path = snprintf(scope->path, sizeof(scope->path), "%s/container", place);
+    int folder = 0;
+    if (unified[0] != '\0' && strcmp(unified, place) == 0)
+        folder = snprintf(scope->folder, sizeof(scope->folder), "%s%s/holder",
+                          cgroups->hierarchies[cgroups->unified].mount, place);
+    return (place[0] != '\0' && path > 0 && (size_t)path < sizeof(scope->path) && folder >= 0 &&
             (size_t)folder < sizeof(scope->folder)) ||
            pin_fail(err, PIN_ERROR_SYSTEM, "systemd's scope has no cgroup that can be named");
 }
 
-/* A group that hands controllers down may have no process of its own. */
+/* A group of version 2 that hands controllers down may have no process of its own. */
 static bool step_aside(const struct pin_oci_scope *scope, struct pin_error *err) {
     char pid[16];
     (void)snprintf(pid, sizeof(pid), "%d", (int)scope->holder);
+    if (scope->folder[0] == '\0')
+        return true;
     if (mkdir(scope->folder, 0755) != 0)
         return pin_fail_errno(err, "make the cgroup '%s'", scope->folder);
     PIN_CLOSE int dir = open(scope->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -128,13 +151,27 @@ static bool step_aside(const struct pin_oci_scope *scope, struct pin_error *err)
                     : pin_fail_errno(err, "open the cgroup '%s'", scope->folder);
 }
 
+/* Version 1 has groups of root's alone, and a unit only where systemd's own hierarchy is to be seen. */
+static bool can_serve(const struct pin_cgroup_facts *cgroups, struct pin_error *err) {
+    if (cgroups->kind == PIN_CGROUP_V2)
+        return true;
+    if (geteuid() != 0 || pin_in_user_namespace())
+        return pin_fail(
+            err, PIN_ERROR_UNSUPPORTED,
+            "systemd hands an ordinary user no cgroup of version 1, choose cgroupfs as the engine's "
+            "manager");
+    if (cgroups->tracking.mount[0] != '\0' && !cgroups->tracking.read_only)
+        return true;
+    return pin_fail(
+        err, PIN_ERROR_UNSUPPORTED,
+        "systemd's own cgroup hierarchy can't be written to here, choose cgroupfs as the manager");
+}
+
 bool pin_oci_scope_make(const struct pin_cgroup_facts *cgroups, const char *asked, const char *id,
                         struct pin_oci_scope *scope, struct pin_error *err) {
     struct unit unit;
-    if (cgroups->kind != PIN_CGROUP_V2)
-        return pin_fail(err, PIN_ERROR_UNSUPPORTED,
-                        "the systemd cgroup manager needs cgroup v2 alone, choose cgroupfs as the engine's "
-                        "manager");
+    if (!can_serve(cgroups, err))
+        return false;
     if (parse(asked, id, &unit, err) && start_holder(scope, err) && ask_systemd(scope->holder, &unit, err) &&
         find_place(cgroups, scope, err) && step_aside(scope, err))
         return true;
@@ -149,5 +186,6 @@ void pin_oci_scope_release(struct pin_oci_scope *scope) {
     while (waitpid(scope->holder, NULL, 0) < 0 && errno == EINTR)
         ;
     scope->holder = 0;
-    (void)rmdir(scope->folder);
+    if (scope->folder[0] != '\0')
+        (void)rmdir(scope->folder);
 }

@@ -2,8 +2,9 @@
  *
  * "slice:prefix:name" becomes the unit prefix-name.scope, whose cgroup systemd makes and hands over; the
  * container lies one level below, where systemd's own settings of the unit don't reach. A process of ours
- * holds the unit until the container is in it. Version 2 alone. Source: systemd's CGROUP_DELEGATION; runc and
- * crun for the form of the path.
+ * holds the unit until the container is in it. On version 1 and on hybrid hosts the container is in the unit
+ * in each hierarchy, also in those that systemd makes no groups in (freezer, cpuset), and its limits are
+ * written there. Source: systemd's CGROUP_DELEGATION; runc and crun for the form of the path.
  */
 #pragma once
 
@@ -11,7 +12,7 @@
 
 struct pin_oci_scope {
     pid_t holder;               /* 0: none */
-    char folder[PATH_MAX];      /* of the holder, absolute */
+    char folder[PATH_MAX];      /* of the holder, absolute; "": the unit's own group */
     char path[PIN_CGROUP_PATH]; /* of the container's group, from "/" */
 };
 

@@ -3,10 +3,14 @@
  * A container can make the runtime execute "/proc/self/exe" inside it, or open /proc/PID/exe of a process of
  * ours that has just joined it, and write to the host's file once nobody executes it (CVE-2019-5736). So what
  * meets containers runs from a read-only mount of the file, which is nowhere else, and through which it can't
- * be opened for writing.
+ * be opened for writing, or from a sealed copy where no such mount can be made. An ordinary user's runtime
+ * that is another's file is executed as it is: neither the user nor the container may write to it.
  */
 #pragma once
 
-/* Executes this program again from such a mount, unless it runs from a read-only one; returns where that
- * can't be had: without the privilege to mount, the file isn't ours to write either. */
-void pin_seal_self(char **argv, char **envp);
+#include <stdbool.h>
+
+#include "base/error.h"
+
+/* Executes this program again unless it is such a one; false where that can't be had. */
+bool pin_seal_self(char **argv, char **envp, struct pin_error *err);

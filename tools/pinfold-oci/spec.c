@@ -8,6 +8,8 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/names.h"
+#include "runtime/bundle/bundle.h"
+#include "runtime/plan/mount_options.h"
 #include "tools/pinfold-oci/ceiling.h"
 #include "tools/pinfold-oci/cli.h"
 #include "tools/pinfold-oci/log.h"
@@ -186,6 +188,65 @@ static const char template[] =
     "\t}\n"
     "}\n";
 
+static json_t *of_type(const char *type) {
+    return json_pack("{s:s}", "type", type);
+}
+
+/* The caller's own id alone: no privilege is needed to map it. */
+static json_t *own_id(unsigned id) {
+    return json_pack("[{s:i, s:I, s:i}]", "containerID", 0, "hostID", (json_int_t)id, "size", 1);
+}
+
+static void leave_out(json_t *list, const char *key, const char *value) {
+    for (size_t i = json_array_size(list); i-- > 0;) {
+        const char *held = json_string_value(json_object_get(json_array_get(list, i), key));
+        if (held != NULL && strcmp(held, value) == 0)
+            (void)json_array_remove(list, i);
+    }
+}
+
+/* A sysfs is for whoever owns the network; ids that aren't mapped can't be given to a file system. */
+static void fit_mounts(json_t *mounts) {
+    size_t index;
+    json_t *mount;
+    json_array_foreach(mounts, index, mount) {
+        json_t *options = json_object_get(mount, "options");
+        if (strcmp(json_string_value(json_object_get(mount, "destination")), "/sys") == 0) {
+            json_t *bind = json_pack("{s:s, s:s, s:s, s:[s,s,s,s,s]}", "destination", "/sys", "type", "none",
+                                     "source", "/sys", "options", "rbind", "nosuid", "noexec", "nodev", "ro");
+            (void)json_array_set_new(mounts, index, bind);
+            continue;
+        }
+        for (size_t i = json_array_size(options); i-- > 0;)
+            if (strncmp(json_string_value(json_array_get(options, i)), "gid=", 4) == 0)
+                (void)json_array_remove(options, i);
+    }
+}
+
+/* As runc has it: a user namespace, the host's network, no limits. */
+static void fit_to_user(json_t *config) {
+    json_t *linux_part = json_object_get(config, "linux");
+    json_t *namespaces = json_object_get(linux_part, "namespaces");
+    leave_out(namespaces, "type", "network");
+    (void)json_array_append_new(namespaces, of_type("user"));
+    (void)json_object_set_new(linux_part, "uidMappings", own_id(geteuid()));
+    (void)json_object_set_new(linux_part, "gidMappings", own_id(getegid()));
+    (void)json_object_del(linux_part, "resources");
+    fit_mounts(json_object_get(config, "mounts"));
+}
+
+static char *make_config(const struct pin_oci_options *options) {
+    json_t *config = json_loads(template, 0, NULL);
+    if (faccessat(AT_FDCWD, "/sys/fs/cgroup/cgroup.controllers", F_OK, 0) == 0) /* version 2 alone */
+        (void)json_array_append_new(json_object_get(json_object_get(config, "linux"), "namespaces"),
+                                    of_type("cgroup"));
+    if (options->for_user)
+        fit_to_user(config);
+    char *text = json_dumps(config, JSON_INDENT(4));
+    json_decref(config);
+    return text;
+}
+
 int pin_oci_spec(const struct pin_oci_options *options, char **arguments, size_t count) {
     struct pin_error err = {0};
     (void)arguments;
@@ -198,13 +259,27 @@ int pin_oci_spec(const struct pin_oci_options *options, char **arguments, size_t
         (void)pin_fail_errno(&err, "write 'config.json'");
         return pin_oci_fail(options, &err);
     }
-    return pin_write_all(file, template, strlen(template), &err) ? 0 : pin_oci_fail(options, &err);
+    PIN_FREE char *text = make_config(options);
+    if (text == NULL)
+        (void)pin_fail(&err, PIN_ERROR_SYSTEM, "no memory for 'config.json'");
+    return text != NULL && pin_write_all(file, text, strlen(text), &err) ? 0 : pin_oci_fail(options, &err);
 }
 
 static json_t *strings(const char *const *names, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
         json_array_append_new(list, json_string(names[i]));
+    return list;
+}
+
+/* Those of the mounts themselves, and those that the kernel takes for the file system of any type. */
+static json_t *mount_options(void) {
+    static const char *const of_file_systems[] = {"async",      "dirsync", "lazytime", "mand",
+                                                  "nolazytime", "nomand",  "sync"};
+    json_t *list = strings(of_file_systems, PIN_COUNT(of_file_systems));
+    const char *name;
+    for (size_t i = 0; (name = pin_mount_option_name(i)) != NULL; i++)
+        json_array_append_new(list, json_string(name));
     return list;
 }
 
@@ -215,16 +290,7 @@ static const char *ceiling_of(const struct pin_oci_options *options) {
 }
 
 int pin_oci_features(const struct pin_oci_options *options, char **arguments, size_t count) {
-    static const char *const hooks[] = {"prestart",       "createRuntime", "createContainer",
-                                        "startContainer", "poststart",     "poststop"};
-    static const char *const mounts[] = {
-        "async",       "atime",        "bind",        "defaults",    "dev",       "diratime",  "dirsync",
-        "exec",        "idmap",        "lazytime",    "mand",        "noatime",   "nodev",     "nodiratime",
-        "noexec",      "nosuid",       "nosymfollow", "private",     "ratime",    "rbind",     "rdev",
-        "rdiratime",   "relatime",     "rexec",       "ridmap",      "rnoatime",  "rnodev",    "rnodiratime",
-        "rnoexec",     "rnosuid",      "ro",          "rprivate",    "rro",       "rrw",       "rshared",
-        "rslave",      "rstrictatime", "rsuid",       "runbindable", "rw",        "shared",    "slave",
-        "strictatime", "suid",         "symfollow",   "sync",        "tmpcopyup", "unbindable"};
+    const char *hooks[PIN_HOOK_STAGE_COUNT];
     static const char *const namespaces[] = {"cgroup", "ipc",  "mount", "network",
                                              "pid",    "time", "user",  "uts"};
     static const char *const actions[] = {"SCMP_ACT_ALLOW",        "SCMP_ACT_ERRNO",       "SCMP_ACT_KILL",
@@ -232,17 +298,18 @@ int pin_oci_features(const struct pin_oci_options *options, char **arguments, si
                                           "SCMP_ACT_NOTIFY",       "SCMP_ACT_TRACE",       "SCMP_ACT_TRAP"};
     static const char *const operators[] = {"SCMP_CMP_EQ", "SCMP_CMP_GE",        "SCMP_CMP_GT", "SCMP_CMP_LE",
                                             "SCMP_CMP_LT", "SCMP_CMP_MASKED_EQ", "SCMP_CMP_NE"};
+    for (int stage = 0; stage < PIN_HOOK_STAGE_COUNT; stage++)
+        hooks[stage] = pin_hook_stage_name((enum pin_hook_stage)stage);
     (void)arguments;
     (void)count;
     json_t *features = json_pack(
         "{s:s, s:s, s:o, s:o, s:{s:o, s:{s:b, s:b, s:b, s:b}, s:{s:b, s:o, s:o}, s:{s:b}, s:{s:b}, "
         "s:{s:{s:b}}}}",
         "ociVersionMin", "1.0.0", "ociVersionMax", "1.2.0", "hooks", strings(hooks, PIN_COUNT(hooks)),
-        "mountOptions", strings(mounts, PIN_COUNT(mounts)), "linux", "namespaces",
-        strings(namespaces, PIN_COUNT(namespaces)), "cgroup", "v1", 1, "v2", 1, "systemd", 1, "systemdUser",
-        1, "seccomp", "enabled", 1, "actions", strings(actions, PIN_COUNT(actions)), "operators",
-        strings(operators, PIN_COUNT(operators)), "apparmor", "enabled", 1, "selinux", "enabled", 1,
-        "mountExtensions", "idmap", "enabled", 1);
+        "mountOptions", mount_options(), "linux", "namespaces", strings(namespaces, PIN_COUNT(namespaces)),
+        "cgroup", "v1", 1, "v2", 1, "systemd", 1, "systemdUser", 1, "seccomp", "enabled", 1, "actions",
+        strings(actions, PIN_COUNT(actions)), "operators", strings(operators, PIN_COUNT(operators)),
+        "apparmor", "enabled", 1, "selinux", "enabled", 1, "mountExtensions", "idmap", "enabled", 1);
     json_t *annotations =
         json_pack("{s:s, s:s}", "io.pinfold.version", PIN_VERSION, "io.pinfold.ceiling", ceiling_of(options));
     json_object_set_new(features, "annotations", annotations);

@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ struct number { /* an option, and where it goes */
     const char *const *text;
     int64_t *value;
     bool *given;
+    int64_t least; /* -1: a limit, and -1 is none */
 };
 
 /* 0 leaves it as it is, as in runc. */
@@ -42,7 +44,8 @@ static bool take_numbers(const struct number *numbers, size_t count, struct pin_
             continue;
         errno = 0;
         long long value = strtoll(text, &end, 10);
-        if (errno != 0 || end == text || *end != '\0')
+        bool plain = isdigit((unsigned char)text[text[0] == '-']); /* strtoll(3) takes blanks and signs */
+        if (!plain || errno != 0 || *end != '\0' || value < numbers[i].least)
             return pin_fail(err, PIN_ERROR_USAGE, "invalid value '%.40s'", text);
         *numbers[i].value = value;
         *numbers[i].given = value != 0;
@@ -54,21 +57,23 @@ static bool take_options(const struct pin_oci_options *options, struct pin_bundl
                          struct pin_error *err) {
     int64_t shares = 0, period = 0, burst = 0, rt_period = 0, weight = 0;
     const struct number numbers[] = {
-        {&options->memory,             &to->memory,      &to->has_memory      },
-        {&options->memory_reservation, &to->reservation, &to->has_reservation },
-        {&options->memory_swap,        &to->swap,        &to->has_swap        },
-        {&options->cpu_quota,          &to->cpu_quota,   &to->has_cpu_quota   },
-        {&options->cpu_period,         &period,          &to->has_cpu_period  },
-        {&options->cpu_share,          &shares,          &to->has_cpu_shares  },
-        {&options->cpu_burst,          &burst,           &to->has_cpu_burst   },
-        {&options->cpu_idle,           &to->cpu_idle,    &to->has_cpu_idle    },
-        {&options->cpu_rt_period,      &rt_period,       &to->has_rt_period   },
-        {&options->cpu_rt_runtime,     &to->rt_runtime,  &to->has_rt_runtime  },
-        {&options->pids_limit,         &to->pids,        &to->has_pids        },
-        {&options->blkio_weight,       &weight,          &to->has_blkio_weight},
+        {&options->memory,             &to->memory,      &to->has_memory,       -1},
+        {&options->memory_reservation, &to->reservation, &to->has_reservation,  -1},
+        {&options->memory_swap,        &to->swap,        &to->has_swap,         -1},
+        {&options->cpu_quota,          &to->cpu_quota,   &to->has_cpu_quota,    -1},
+        {&options->cpu_period,         &period,          &to->has_cpu_period,   0 },
+        {&options->cpu_share,          &shares,          &to->has_cpu_shares,   0 },
+        {&options->cpu_burst,          &burst,           &to->has_cpu_burst,    0 },
+        {&options->cpu_idle,           &to->cpu_idle,    &to->has_cpu_idle,     0 },
+        {&options->cpu_rt_period,      &rt_period,       &to->has_rt_period,    0 },
+        {&options->cpu_rt_runtime,     &to->rt_runtime,  &to->has_rt_runtime,   -1},
+        {&options->pids_limit,         &to->pids,        &to->has_pids,         -1},
+        {&options->blkio_weight,       &weight,          &to->has_blkio_weight, 0 },
     };
     if (!take_numbers(numbers, PIN_COUNT(numbers), err))
         return false;
+    if (weight > UINT16_MAX)
+        return pin_fail(err, PIN_ERROR_USAGE, "invalid value '%.40s'", options->blkio_weight);
     to->cpu_period = (uint64_t)period;
     to->cpu_shares = (uint64_t)shares;
     to->cpu_burst = (uint64_t)burst;
@@ -87,6 +92,21 @@ static bool is_admitted(const struct pin_container *container, struct pin_bundle
     return ok;
 }
 
+/* Version 2 would kill what no longer fits: whoever asks so wants to be told instead. */
+static bool check_usage(const struct pin_cgroup *group, const struct pin_bundle_resources *resources,
+                        struct pin_error *err) {
+    uint64_t used;
+    if (!resources->check_before_update || !resources->has_memory || resources->memory < 0)
+        return true;
+    if (!pin_cgroup_memory_now(group, &used, err))
+        return false;
+    if (used <= (uint64_t)resources->memory)
+        return true;
+    (void)pin_fail(err, PIN_ERROR_REFUSED, "memory limit %lld is below the current usage, %llu",
+                   (long long)resources->memory, (unsigned long long)used);
+    return pin_point(err, "/memory/limit");
+}
+
 static bool apply(struct pin_oci_host *host, const struct pin_container *container,
                   const struct pin_bundle_resources *resources, struct pin_error *err) {
     if (pin_container_status(container, &host->cgroups) == PIN_STATUS_STOPPED)
@@ -95,7 +115,7 @@ static bool apply(struct pin_oci_host *host, const struct pin_container *contain
     if (group == NULL)
         return pin_is_set(err) ? false
                                : pin_fail(err, PIN_ERROR_UNSUPPORTED, "the container is in no cgroup");
-    return pin_cgroup_apply_oci(group, resources, err) &&
+    return check_usage(group, resources, err) && pin_cgroup_apply_oci(group, resources, err) &&
            (resources->device_count == 0 || pin_container_set_devices(resources, group, err));
 }
 

@@ -5,6 +5,8 @@
 #include "tools/pinfold/report.h"
 
 static const struct pin_option options[] = {
+    PIN_INPUT_ROW("bundle", PIN_OPTION_TEXT, bundle, "DIR",
+                  "B is what this OCI bundle asks for, with the policy B as its ceiling"),
     PIN_INPUT_ROW("site", PIN_OPTION_TEXT, site, "FILE",
                   "the site's floor and ceiling (/etc/pinfold/site.json, where there is one)"),
     PIN_INPUT_ROW("json", PIN_OPTION_FLAG, json, NULL, "print one JSON object"),
@@ -24,9 +26,11 @@ static int print_diff(const struct pin_input *a, const struct pin_input *b, char
 static int run_diff(const struct pin_invocation *invocation) {
     const struct pin_input_options *values = invocation->values;
     struct pin_findings found = {0};
+    struct pin_input_options of_a = *values;
     struct pin_input a = {0}, b = {0};
     int code;
-    if (pin_input_load(&a, pin_input_argument(invocation, 0), values, &found) &&
+    of_a.bundle = NULL;
+    if (pin_input_load(&a, pin_input_argument(invocation, 0), &of_a, &found) &&
         pin_input_load(&b, pin_input_argument(invocation, 1), values, &found))
         code = print_diff(&a, &b, invocation->arguments, values->json);
     else
@@ -43,7 +47,8 @@ const struct pin_verb pin_policy_verb_diff = {
     .description =
         "Compares what the policies mean: order, names and `extends` make no difference. Exit code 0: B\n"
         "is equal or narrower; 1: B is wider in something; 2: wrong usage, or a policy that can't be\n"
-        "read. The rule is the one order that also holds requests below policies.",
+        "read. The rule is the one order that also holds requests below policies. A and B may be\n"
+        "'sandbox:NAME' and 'bundle:DIR'.",
     .example = "  pinfold policy diff old.json new.json || echo 'needs a review'",
     .options = options,
     .option_count = PIN_COUNT(options),

@@ -10,6 +10,7 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "policy/checks.h"
+#include "policy/policy_order.h"
 #include "policy/policy_read.h"
 #include "policy/policy_snapshot.h"
 #include "policy/site.h"
@@ -18,6 +19,7 @@
 #include "runtime/bundle/resolve.h"
 #include "runtime/kept/home.h"
 #include "runtime/state/state_dir.h"
+#include "tools/pinfold/report.h"
 
 static bool apply_site(struct pin_policy *policy, const char *path, struct pin_findings *found) {
     size_t before = found->count + found->dropped;
@@ -39,7 +41,8 @@ static bool make_host_root(struct pin_arena *arena, const struct pin_policy *pol
     return lists_host_image(policy) && pin_rootfs_host(arena, &identity, rootfs, &ignored);
 }
 
-/* What the bundle asks for takes the policy's place. */
+/* What the bundle asks for takes the policy's place. What it may not have is a finding: it would be refused.
+ */
 static bool apply_bundle(struct pin_input *input, const char *directory, struct pin_findings *found) {
     PIN_ARENA struct pin_arena arena = {0};
     struct pin_rootfs rootfs = {0};
@@ -48,10 +51,15 @@ static bool apply_bundle(struct pin_input *input, const char *directory, struct 
         return false;
     bool host = make_host_root(&arena, input->policy, &rootfs);
     struct pin_policy *asked = pin_bundle_as_policy(bundle, input->policy, host ? &rootfs : NULL);
+    size_t before = found->count;
+    bool granted = pin_policy_narrower(asked, input->policy, found);
+    pin_wrap_findings(found, before, "bundle '%s'", directory);
+    pin_bundle_state_places(asked, input->policy);
+    pin_policy_seal(asked);
     pin_bundle_free(bundle);
     pin_policy_free(input->policy);
     input->policy = asked;
-    return true;
+    return granted;
 }
 
 /* The policy that a kept sandbox was made with; the site's word is in it already. */
@@ -68,14 +76,21 @@ static struct pin_policy *load_sandbox(const char *name, struct pin_findings *fo
     return policy;
 }
 
+/* "bundle:DIR" stands for --bundle DIR, where several subjects are named. */
+static const char *bundle_of(const char *name, const struct pin_input_options *options) {
+    size_t size = strlen(PIN_INPUT_BUNDLE);
+    return name != NULL && strncmp(name, PIN_INPUT_BUNDLE, size) == 0 ? name + size : options->bundle;
+}
+
 static bool load_policy(struct pin_input *input, const char *name, const struct pin_input_options *options,
                         struct pin_findings *found) {
     if (pin_input_is_sandbox(name)) {
         input->policy = load_sandbox(name + strlen(PIN_INPUT_SANDBOX), found);
         return input->policy != NULL;
     }
-    const char *fallback = options->bundle != NULL ? "oci" : "tool";
-    input->policy = pin_policy_load(name != NULL ? name : fallback, found);
+    const char *bundle = bundle_of(name, options), *fallback = bundle != NULL ? "oci" : "tool";
+    bool named = name != NULL && bundle == options->bundle;
+    input->policy = pin_policy_load(named ? name : fallback, found);
     return input->policy != NULL && apply_site(input->policy, options->site, found);
 }
 
@@ -85,8 +100,9 @@ bool pin_input_is_sandbox(const char *name) {
 
 bool pin_input_load(struct pin_input *input, const char *name, const struct pin_input_options *options,
                     struct pin_findings *found) {
+    const char *bundle = bundle_of(name, options);
     return load_policy(input, name, options, found) &&
-           (options->bundle == NULL || apply_bundle(input, options->bundle, found)) &&
+           (bundle == NULL || apply_bundle(input, bundle, found)) &&
            pin_reach_make(&input->reach, input->policy, pin_arch_native(), found);
 }
 
@@ -171,13 +187,18 @@ const struct pin_why_root *pin_input_root(struct pin_input_root *root, const str
 
 /* A full disk or a closed pipe is no good answer. */
 static int finish(int code) {
-    return fflush(stdout) == 0 && ferror(stdout) == 0 ? code : PIN_AUDIT_ERROR;
+    struct pin_error err = {0};
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    (void)pin_fail_errno(&err, "write the answer");
+    (void)pin_report(&err, false);
+    return PIN_AUDIT_ERROR;
 }
 
 int pin_output_json(json_t *value, int code) {
     if (value == NULL)
         return PIN_AUDIT_ERROR; /* a text that isn't UTF-8: parsers let none through */
-    (void)json_dumpf(value, stdout, JSON_INDENT(2));
+    (void)json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     (void)fputc('\n', stdout);
     json_decref(value);
     return finish(code);

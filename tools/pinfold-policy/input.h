@@ -32,15 +32,18 @@ struct pin_input_options { /* the first member of each verb's values */
         PIN_INPUT_ROW("json", PIN_OPTION_FLAG, json, NULL, "print one JSON object")
 
 #define PIN_INPUT_EXITS                                                                                      \
-    "\nThe policy is a built-in or installed name, a file, or 'sandbox:NAME' for what a kept sandbox was\n"  \
-    "made with; without one it is 'tool', or 'oci' for a bundle. Exit code 2: wrong usage, or a policy "     \
-    "that can't be read."
+    "\nThe policy is a built-in or installed name, a file, 'sandbox:NAME' for what a kept sandbox was "      \
+    "made\n"                                                                                                 \
+    "with, or 'bundle:DIR' for what an OCI bundle asks for below 'oci'; without one it is 'tool', or "       \
+    "'oci'\n"                                                                                                \
+    "for a bundle. Exit code 2: wrong usage, a policy that can't be read, or a bundle beyond its policy."
 
 struct pin_input { /* zeroed at first */
     struct pin_policy *policy;
     struct pin_reach reach;
 };
 
+#define PIN_INPUT_BUNDLE "bundle:"           /* and its directory, below the profile oci */
 #define PIN_INPUT_SANDBOX "sandbox:"         /* and the name of a kept sandbox */
 bool pin_input_is_sandbox(const char *name); /* NULL isn't one */
 

@@ -233,6 +233,9 @@ static const char *push_request(struct live *live, struct command *command,
         push(command, question->name);
         push(command, "--secret-from-env");
         push(command, pin_arena_printf(&live->arena, "%s=" LIVE_SECRET, question->name));
+    } else if (question->kind == PIN_ASK_PUBLISH) {
+        push(command, "--publish");
+        push(command, question->name);
     } else if (question->kind == PIN_ASK_LIMIT) {
         const struct asked_limit *limit = asked_limit(question);
         if (limit == NULL)
@@ -245,13 +248,20 @@ static const char *push_request(struct live *live, struct command *command,
     return NULL;
 }
 
+/* Answered by the request, before anything runs. */
+static bool is_of_request(const struct pin_question *question) {
+    return question->kind == PIN_ASK_SECRET || question->kind == PIN_ASK_LIMIT ||
+           question->kind == PIN_ASK_PUBLISH;
+}
+
 /* A request that was refused, by the words of its refusal; any other fault is no answer. */
 static bool refuses(const struct live *live, const struct pin_question *question) {
     if (live->exit_code != PIN_REPORT_EXIT)
         return false;
     if (question->kind == PIN_ASK_LIMIT)
         return strstr(live->said, asked_limit(question)->option) != NULL;
-    return question->kind == PIN_ASK_SECRET && strstr(live->said, question->name) != NULL;
+    return (question->kind == PIN_ASK_SECRET || question->kind == PIN_ASK_PUBLISH) &&
+           strstr(live->said, question->name) != NULL;
 }
 
 static const char *push_question(struct live *live, struct command *command,
@@ -261,7 +271,7 @@ static const char *push_question(struct live *live, struct command *command,
         return skip;
     push(command, "--");
     push(command, PIN_PROBE_TARGET);
-    bool of_request = question->kind == PIN_ASK_SECRET || question->kind == PIN_ASK_LIMIT;
+    bool of_request = is_of_request(question);
     push(command, of_request ? "read" : pin_question_kind_name(question->kind));
     switch (question->kind) {
     case PIN_ASK_SYSCALL: return push_syscall(live, command, question);
@@ -269,6 +279,7 @@ static const char *push_question(struct live *live, struct command *command,
     case PIN_ASK_WRITE:
     case PIN_ASK_READ: push(command, question->name); return NULL;
     case PIN_ASK_SECRET:
+    case PIN_ASK_PUBLISH:
     case PIN_ASK_LIMIT: push(command, "/"); return NULL;
     case PIN_ASK_COUNT: break;
     }
@@ -308,7 +319,7 @@ static const char *reason_of_its_own(const struct pin_question *question, const 
         return NULL;
     if (question->kind == PIN_ASK_SYSCALL)
         return "the kernel may refuse this call by itself";
-    if (question->kind == PIN_ASK_SECRET || question->kind == PIN_ASK_LIMIT)
+    if (is_of_request(question))
         return NULL; /* nobody else has a say in these */
     return "files and permissions of the image decide";
 }

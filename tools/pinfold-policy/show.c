@@ -1,4 +1,5 @@
 #include "base/names.h"
+#include "policy/grants.h"
 #include "policy/policy_write.h"
 #include "tools/pinfold-policy/input.h"
 #include "tools/pinfold-policy/verbs.h"

@@ -13,6 +13,7 @@
 #include "runtime/watch/watcher.h"
 #include "tools/pinfold-policy/input.h"
 #include "tools/pinfold-policy/verbs.h"
+#include "tools/pinfold/input.h"
 #include "tools/pinfold/one_shot.h"
 #include "tools/pinfold/report.h"
 
@@ -87,6 +88,9 @@ static void note_egress(void *self, const struct pin_egress_event *event) {
                   event->kind == PIN_EGRESS_EVENT_REFUSE;
     if (!wanted || event->reason == PIN_EGRESS_BAD_NAME)
         return;
+    if (event->kind == PIN_EGRESS_EVENT_REFUSE && event->reason >= PIN_EGRESS_TLS_NAME &&
+        event->reason <= PIN_EGRESS_NOT_HTTP)
+        target.refused = pin_egress_reason_name((enum pin_egress_reason)event->reason);
     memcpy(target.address, event->address, sizeof(target.address));
     pin_recording_target(&tracing->targets, &target);
 }
@@ -106,9 +110,8 @@ static bool open_input(const char *name, int *input, struct pin_error *err) {
     *input = -1;
     if (name == NULL)
         return true;
-    *input = strcmp(name, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                    : open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    return *input >= 0 || pin_fail_errno(err, "open '%s' for --stdin", name);
+    *input = pin_input_open(name, err);
+    return *input >= 0;
 }
 
 static void take_peaks(struct tracing *tracing) {
@@ -323,6 +326,7 @@ static bool prepare(struct tracing *tracing, const struct pin_invocation *invoca
     front.adjust = widen;
     front.adjust_self = tracing;
     tracing->run.front.request.records = tracing->run.front.request.hands_secrets = true;
+    tracing->run.front.request.publishes = true;
     if (!check_options(tracing->values, found) ||
         !pin_input_load(&tracing->judged, front.policy, &judged, found) ||
         !pin_front_bundle(&tracing->run.front, &front, invocation->arguments, invocation->argument_count,

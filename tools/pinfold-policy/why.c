@@ -50,7 +50,7 @@ const struct pin_verb pin_policy_verb_why = {
         "  connect HOST:PORT[/udp] [ADDRESS]   ADDRESS: what the name resolves to\n"
         "  write PATH        read PATH         absolute, inside the sandbox\n"
         "  syscall NAME [ARG…]                 numbers, or names such as AF_INET|0 and CLONE_NEWUSER\n"
-        "  secret NAME       limit NAME [VALUE]\n"
+        "  secret NAME       limit NAME [VALUE]       publish PORT=PLACE\n"
         "The answer comes from the code that enforces, and names the rule and its place; for a denial also\n"
         "the smallest edit that would allow it, as a fragment for a policy that extends this one. Exit code\n"
         "0: allowed; 1: denied, or it depends on arguments that aren't given." PIN_INPUT_EXITS,

@@ -14,6 +14,7 @@
 #include "tools/pinfold-tool/verbs.h"
 #include "tools/pinfold-tool/warm.h"
 #include "tools/pinfold/one_shot.h"
+#include "tools/pinfold/refusal.h"
 #include "tools/pinfold/report.h"
 
 static const struct pin_option options[] = {PIN_CALL_ROWS};
@@ -48,9 +49,10 @@ static int print_result(struct cold *cold) {
 static int run_planned(struct cold *cold, const struct pin_call_options *values) {
     struct pin_error err = {0};
     const struct pin_tool_request *request = &cold->call.request;
-    bool ready = pin_tool_fingerprint(cold->run.front.bundle, &cold->call.shape, PIN_TOOL_SCOPE_SANDBOX,
-                                      cold->digest, &err) &&
-                 pin_call_open_sealed(&cold->call.config, &cold->call.env, &cold->run.front.sealed, &err);
+    bool ready =
+        pin_tool_fingerprint(cold->run.front.bundle, &cold->call.shape, PIN_TOOL_SCOPE_SANDBOX, cold->digest,
+                             &err) &&
+        pin_call_open_sealed(&cold->call.config.stored, &cold->call.env, &cold->run.front.sealed, &err);
     PIN_CLOSE int input = ready ? pin_packet_make(request, PIN_RUNNER_COLD, NULL, cold->key, &err) : -1;
     const struct pin_one_shot_settings settings = {
         .output = PIN_OUTPUT_CAPTURE,
@@ -68,16 +70,10 @@ static int run_planned(struct cold *cold, const struct pin_call_options *values)
     return pin_report(&err, true);
 }
 
-static int report_refusal(const struct cold *cold, const struct pin_findings *found, bool sync) {
-    struct pin_error err = {0};
-    if (!pin_run_audit_refusal(&cold->run.front, found, sync, &err))
-        (void)pin_report(&err, false);
-    return pin_report_findings(found, true);
-}
-
 static int run_cold(struct cold *cold, const struct pin_call_options *values, struct pin_findings *found) {
-    return pin_front_plan(&cold->run.front, found) ? run_planned(cold, values)
-                                                   : report_refusal(cold, found, values->audit_sync);
+    return pin_front_plan(&cold->run.front, found)
+               ? run_planned(cold, values)
+               : pin_refusal_report(&cold->run.front, found, values->audit_sync, true);
 }
 
 static int print_answer(json_t *result, int code) {
@@ -125,7 +121,7 @@ static int run_call(const struct pin_invocation *invocation) {
     struct cold cold = {.run = PIN_ONE_SHOT_NONE};
     bool ok =
         resolve(&cold, invocation->argument_count > 0 ? invocation->arguments[0] : NULL, values, &found);
-    int code = !ok ? report_refusal(&cold, &found, values->audit_sync)
+    int code = !ok ? pin_refusal_report(&cold.run.front, &found, values->audit_sync, true)
                : cold.call.request.reuse == PIN_TOOL_REUSE_COLD ? run_cold(&cold, values, &found)
                                                                 : run_warm(&cold, values, &found);
     pin_one_shot_free(&cold.run);

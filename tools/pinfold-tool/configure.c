@@ -127,6 +127,7 @@ bool pin_call_apply_config(const struct pin_call_config *config, const struct pi
     const struct pin_tool_config *stored = &config->stored;
     if (front->image == NULL)
         front->image = stored->image;
+    front->letta_frames = stored->letta_frames;
     number(&front->memory, stored->has_memory, stored->memory_bytes);
     number(&front->cpus, stored->has_cpus, stored->millicpus);
     number(&front->pids, stored->has_pids, stored->pids);

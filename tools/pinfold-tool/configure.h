@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include "runtime/tool/config.h"
 #include "runtime/tool/env.h"
 #include "runtime/tool/request.h"
@@ -31,5 +33,17 @@ bool pin_call_has_requirements(const struct pin_call_config *config);
 void pin_call_config_free(struct pin_call_config *config);
 
 /* Opens the values of `env->sealed`, by the program that holds the key (pinfold-config). */
-bool pin_call_open_sealed(const struct pin_call_config *config, const struct pin_tool_env *env,
+bool pin_call_open_sealed(const struct pin_tool_config *stored, const struct pin_tool_env *env,
                           struct pin_secrets *secrets, struct pin_error *err);
+/* The same for somebody else, to whom they come from `from` (pin_secrets_add_pairs()): this process never has
+ * them. */
+struct pin_sealed_opening {
+    int from;  /* -1: none */
+    pid_t pid; /* of the program; 0: none */
+};
+bool pin_call_begin_sealed(const struct pin_tool_config *stored, const struct pin_tool_env *env,
+                           struct pin_sealed_opening *opening, struct pin_error *err);
+/* Waits for the program; what it couldn't do it has said on standard error. Fine with none. */
+bool pin_call_end_sealed(struct pin_sealed_opening *opening, struct pin_error *err);
+/* No fewer than their bytes, all in all. */
+size_t pin_call_sealed_size(const struct pin_tool_env *env);

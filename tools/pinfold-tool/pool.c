@@ -123,6 +123,33 @@ bool pin_pool_end(int state_dir, const char *name, struct pin_error *err) {
     }
 }
 
+static bool is_idle(const json_t *item) {
+    return strcmp(json_string_value(json_object_get(item, "state")), "idle") == 0;
+}
+
+/* "warm-FAMILY-REVISION-…" or "ahead-…": the same family, and another revision. */
+static bool is_outdated(const char *name, const char *family, const char *revision) {
+    const char *at = strchr(name, '-');
+    size_t family_size = strlen(family), revision_size = strlen(revision);
+    if (at == NULL || strncmp(at + 1, family, family_size) != 0 || at[1 + family_size] != '-')
+        return false;
+    at += 2 + family_size;
+    return strncmp(at, revision, revision_size) != 0 || at[revision_size] != '-';
+}
+
+bool pin_pool_replace(int state_dir, const char *family, const char *revision, struct pin_error *err) {
+    json_t *list = pin_pool_list(state_dir, err), *item;
+    bool ok = list != NULL;
+    size_t i;
+    json_array_foreach(list, i, item) {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        if (ok && is_idle(item) && is_outdated(name, family, revision))
+            ok = pin_pool_end(state_dir, name, err);
+    }
+    json_decref(list);
+    return ok;
+}
+
 static const char *longest_unused(json_t *list, const char *prefix) {
     const char *found = NULL;
     json_int_t most = -1;
@@ -131,8 +158,7 @@ static const char *longest_unused(json_t *list, const char *prefix) {
     json_array_foreach(list, i, item) {
         const char *name = json_string_value(json_object_get(item, "name"));
         json_int_t idle_ms = json_integer_value(json_object_get(item, "idle_ms"));
-        if (strcmp(json_string_value(json_object_get(item, "state")), "idle") != 0 || idle_ms <= most ||
-            strncmp(name, prefix, strlen(prefix)) == 0)
+        if (!is_idle(item) || idle_ms <= most || strncmp(name, prefix, strlen(prefix)) == 0)
             continue;
         found = name;
         most = idle_ms;

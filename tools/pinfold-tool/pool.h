@@ -26,6 +26,9 @@ bool pin_pool_save(int state_dir, const struct pin_pool_settings *settings, stru
 json_t *pin_pool_list(int state_dir, struct pin_error *err);
 /* Ends the sandbox; true also when it has gone already. */
 bool pin_pool_end(int state_dir, const char *name, struct pin_error *err);
+/* Ends the idle ones of an earlier revision of the same family; one that is busy goes the next time, or by
+ * itself. */
+bool pin_pool_replace(int state_dir, const char *family, const char *revision, struct pin_error *err);
 /* Makes room for one more: ends idle ones of other fingerprints, the longest unused first. False, without an
  * error, where there is none. `prefix`: of those that are not ended. */
 bool pin_pool_make_room(int state_dir, const struct pin_pool_settings *settings, const char *prefix);

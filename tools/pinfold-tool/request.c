@@ -51,7 +51,7 @@ static bool put_options(struct pin_call *call, const struct pin_call_options *va
 static struct pin_tool_shape shape_of(const struct pin_call *call) {
     const struct pin_tool_config *stored = &call->config.stored;
     return (struct pin_tool_shape){
-        .language = pin_runner_program(call->request.language),
+        .language = pin_runner_name(call->request.language),
         .organisation = stored->organisation,
         .configuration = stored->name,
         .configuration_digest = stored->name != NULL ? stored->digest : NULL,
@@ -62,7 +62,7 @@ static struct pin_tool_shape shape_of(const struct pin_call *call) {
 }
 
 static bool make_bundle(struct pin_call *call, struct pin_front *front, struct pin_findings *found) {
-    front->request.records = front->request.hands_secrets = true;
+    front->request.records = front->request.hands_secrets = front->request.records_calls = true;
     return pin_front_bundle(front, &call->options, call->argv, call->arg_count, found);
 }
 
@@ -128,7 +128,8 @@ struct pin_warm pin_call_warm(struct pin_call *call, const struct pin_front *fro
                              .options = &call->options,
                              .front = front,
                              .shape = &call->shape,
-                             .sealed = call->env.sealed_count > 0,
+                             .stored = &call->config.stored,
+                             .env = &call->env,
                              .deps = &call->deps,
                              .arena = &call->arena,
                              .state_dir = -1};

@@ -8,27 +8,38 @@
 #include "pin_tool_runners.h"
 
 #define WORDS_MAX 5
+#define VM_MODULES "--experimental-vm-modules" /* module.js: a module without Node's loader */
 
 struct language {
-    const char *program;
+    const char *name, *program;
     const char *words[PIN_RUNNER_MODE_COUNT][WORDS_MAX]; /* after the program; with a '.': an embedded file */
     bool has_preface;
 };
 
 static const struct language python = {
+    .name = "python3",
     .program = "python3",
-    .words = {[PIN_RUNNER_COLD] = {"-c", "boot.py"},
+    .words = {[PIN_RUNNER_COLD] = {"-S", "-c", "boot.py"}, /* site comes when it is needed: runner.py */
               [PIN_RUNNER_AHEAD] = {"-c", "runner.py", "more.py"},
               [PIN_RUNNER_FORKS] = {"-c", "zygote.py", "runner.py", "more.py"}},
     .has_preface = true,
 };
 static const struct language node = {
+    .name = "node",
     .program = "node",
-    .words = {[PIN_RUNNER_COLD] = {"-e", "runner.js"}, [PIN_RUNNER_AHEAD] = {"-e", "runner.js", "ahead"}},
+    .words = {[PIN_RUNNER_COLD] = {VM_MODULES, "-e", "runner.js"},
+              [PIN_RUNNER_AHEAD] = {VM_MODULES, "-e", "runner.js", "ahead"}},
+};
+static const struct language typescript = {
+  /* what strips types is started ahead too */
+    .name = "typescript",
+    .program = "node",
+    .words = {[PIN_RUNNER_COLD] = {VM_MODULES, "-e", "runner.js"},
+              [PIN_RUNNER_AHEAD] = {VM_MODULES, "-e", "runner.js", "ahead", "typescript"}},
 };
 static const struct language *const languages[] = {
     [PIN_TOOL_PYTHON] = &python,
-    [PIN_TOOL_TYPESCRIPT] = &node,
+    [PIN_TOOL_TYPESCRIPT] = &typescript,
     [PIN_TOOL_JAVASCRIPT] = &node,
 };
 _Static_assert(PIN_COUNT(languages) == PIN_TOOL_LANGUAGE_COUNT, "every language has runners");
@@ -59,8 +70,12 @@ char **pin_runner_argv(enum pin_tool_language language, enum pin_runner_mode mod
     return argv;
 }
 
-const char *pin_runner_program(enum pin_tool_language language) {
-    return languages[language]->program;
+const char *pin_runner_name(enum pin_tool_language language) {
+    return languages[language]->name;
+}
+
+const char *pin_runners_digest(void) {
+    return pin_tool_runners_digest;
 }
 
 static bool write_python(int to, struct pin_error *err) {

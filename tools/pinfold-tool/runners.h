@@ -18,8 +18,10 @@ enum pin_runner_mode {
 /* The command line; ends with NULL. NULL where the language has no such runner. */
 char **pin_runner_argv(enum pin_tool_language language, enum pin_runner_mode mode, struct pin_arena *arena,
                        size_t *count);
-/* Of the language's interpreter: "python3". */
-const char *pin_runner_program(enum pin_tool_language language);
+/* "python3": languages with the same one can use the same sandboxes. */
+const char *pin_runner_name(enum pin_tool_language language);
+/* Of all that this program carries: a sandbox that waits with others is of another release. */
+const char *pin_runners_digest(void);
 /* Writes what goes before a call's packet: the code of a cold one's runner; of others, that there is none. */
 bool pin_runner_preface(enum pin_tool_language language, enum pin_runner_mode mode, int to,
                         struct pin_error *err);

@@ -33,18 +33,18 @@ struct job { /* one call; a thread of its own */
     struct job *next;
     json_t *id, *request;
     bool cancelled, answered;
-    int socket;  /* to the sandbox that answers it; -1: none */
-    pid_t child; /* the program that runs it cold; 0: none */
+    int socket;           /* to the sandbox that answers it; -1: none */
+    pid_t child;          /* the program that runs it cold; 0: none */
+    const char *prepares; /* the kind of sandbox that it starts behind its answer; NULL: none */
 };
 
 struct server {
     const struct pin_call_options *values;
     char **cold_argv, **prepare_argv; /* of ourselves, with the same options */
-    pthread_mutex_t lock;             /* of all below, and of every job's `cancelled`, `socket` and `child` */
+    pthread_mutex_t lock; /* of all below, and of every job's `cancelled`, `socket`, `child` and `prepares` */
     pthread_cond_t fewer;
     struct job *jobs;
     size_t running;
-    unsigned preparing;
 };
 
 static void answer(struct server *server, json_t *line) {
@@ -108,23 +108,30 @@ static int text_file(const json_t *request, struct pin_error *err) {
     return -1;
 }
 
-/* Behind the answer, and not twice for the same burst of calls. */
-static void prepare(struct server *server, const json_t *request) {
+/* Not twice for the same burst of calls. */
+static bool takes_on(struct job *job, const char *kind) {
+    bool ours = true;
+    (void)pthread_mutex_lock(&job->server->lock);
+    for (const struct job *other = job->server->jobs; other != NULL; other = other->next)
+        ours = ours && (other->prepares == NULL || strcmp(other->prepares, kind) != 0);
+    job->prepares = ours ? kind : NULL;
+    (void)pthread_mutex_unlock(&job->server->lock);
+    return ours;
+}
+
+/* Behind the answer. */
+static void prepare(struct job *job, const char *kind) {
     struct pin_error err = {0};
-    (void)pthread_mutex_lock(&server->lock);
-    bool ours = server->preparing == 0;
-    server->preparing += ours;
-    (void)pthread_mutex_unlock(&server->lock);
-    if (!ours)
+    if (!takes_on(job, kind))
         return;
-    PIN_CLOSE int in = text_file(request, &err);
+    PIN_CLOSE int in = text_file(job->request, &err);
     PIN_CLOSE int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    pid_t pid = in < 0 || null < 0 ? -1 : run_self(server->prepare_argv, in, null, &err);
+    pid_t pid = in < 0 || null < 0 ? -1 : run_self(job->server->prepare_argv, in, null, &err);
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    (void)pthread_mutex_lock(&server->lock);
-    server->preparing--;
-    (void)pthread_mutex_unlock(&server->lock);
+    (void)pthread_mutex_lock(&job->server->lock);
+    job->prepares = NULL;
+    (void)pthread_mutex_unlock(&job->server->lock);
 }
 
 static int exit_code_of(int status) {
@@ -195,7 +202,7 @@ static bool run_warm(struct job *job, struct pin_call *call, const struct pin_fr
     else if (end == PIN_WARM_FAILED && !job->cancelled)
         finish_error(job, &err);
     if (end == PIN_WARM_ANSWERED && pin_warm_wants_more(&warm, end))
-        prepare(job->server, job->request);
+        prepare(job, warm.prefix);
     return end == PIN_WARM_ANSWERED || end == PIN_WARM_FAILED;
 }
 

@@ -24,7 +24,7 @@
 #define WAIT_NS (30 * PIN_NS_PER_S)
 #define WAIT_STEP_NS (2 * PIN_NS_PER_MS)
 #define PLACES_MAX 64 /* sandboxes of one prefix */
-#define NAME_MAX_TEXT 48
+#define NAME_MAX_TEXT 56
 #define PREFIX_DIGITS 16 /* of the fingerprint, in a name */
 
 static bool shares(const struct pin_warm *warm) {
@@ -44,13 +44,20 @@ static bool is_read_at_start(const char *variable) {
     return false;
 }
 
+static bool check_variable(const char *variable, struct pin_error *err) {
+    return !is_read_at_start(variable) ||
+           pin_fail(err, PIN_ERROR_UNSUPPORTED, "interpreters read '%.*s' when they start",
+                    (int)strcspn(variable, "="), variable);
+}
+
 /* Kept sandboxes carry none of these out. */
 static bool check(const struct pin_warm *warm, struct pin_error *err) {
     const struct pin_bundle *bundle = warm->front->bundle;
     if (warm->receipt)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it wants a receipt");
-    if (warm->sealed)
-        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is handed sealed values");
+    if (pin_call_sealed_size(warm->env) > PIN_KEPT_SEALED_MOST)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is handed sealed values of more than %zu bytes",
+                        PIN_KEPT_SEALED_MOST);
     if (bundle->ext.secret_count > 0)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is handed secrets");
     if (bundle->ext.record_count > 0)
@@ -59,10 +66,14 @@ static bool check(const struct pin_warm *warm, struct pin_error *err) {
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "the policy limits CPU time");
     if (bundle->ext.workspace.access == PIN_ACCESS_COW)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "its workspace is copied on write");
-    for (size_t i = 0; !shares(warm) && i < bundle->process.env_count; i++)
-        if (is_read_at_start(bundle->process.env[i]))
-            return pin_fail(err, PIN_ERROR_UNSUPPORTED, "interpreters read '%.*s' when they start",
-                            (int)strcspn(bundle->process.env[i], "="), bundle->process.env[i]);
+    if (shares(warm))
+        return true;
+    for (size_t i = 0; i < warm->env->sealed_count; i++)
+        if (!check_variable(warm->env->sealed[i]->name, err))
+            return false;
+    for (size_t i = 0; i < bundle->process.env_count; i++)
+        if (!check_variable(bundle->process.env[i], err))
+            return false;
     return true;
 }
 
@@ -70,15 +81,17 @@ static bool prepare(struct pin_warm *warm, struct pin_error *err) {
     uint8_t digest[PIN_SHA256_SIZE];
     struct pin_bundle bundle = *warm->front->bundle;                        /* shallow */
     bundle.ext.wall_time_ns = warm->front->ceiling->resources.wall_time_ns; /* a call brings its own */
-    bool forks =
-        warm->request->reuse == PIN_TOOL_REUSE_FINGERPRINT && warm->request->language == PIN_TOOL_PYTHON;
+    bool forks = warm->request->reuse == PIN_TOOL_REUSE_FINGERPRINT &&
+                 warm->request->language == PIN_TOOL_PYTHON && warm->env->sealed_count == 0;
     warm->scope = forks ? PIN_TOOL_SCOPE_SANDBOX : PIN_TOOL_SCOPE_POOL;
     if (!check(warm, err) || !pin_tool_fingerprint(&bundle, warm->shape, warm->scope, digest, err))
         return false;
     (void)pin_digest_print(warm->fingerprint, digest);
-    (void)snprintf(warm->prefix, sizeof(warm->prefix), "%s%.*s",
-                   shares(warm) ? PIN_POOL_WARM : PIN_POOL_AHEAD, PREFIX_DIGITS,
-                   strchr(warm->fingerprint, ':') + 1);
+    if (!pin_family_of(warm->stored, warm->shape->language, &warm->family))
+        return pin_fail_errno(err, "name a sandbox");
+    (void)snprintf(warm->prefix, sizeof(warm->prefix), "%s%s-%s-%.*s",
+                   shares(warm) ? PIN_POOL_WARM : PIN_POOL_AHEAD, warm->family.family, warm->family.revision,
+                   PREFIX_DIGITS, strchr(warm->fingerprint, ':') + 1);
     warm->state_dir = pin_state_open(err);
     return warm->state_dir >= 0 && pin_pool_load(warm->state_dir, &warm->settings, err);
 }
@@ -139,8 +152,7 @@ static enum pin_warm_end declined(json_t *reply, const struct pin_error *failure
     return PIN_WARM_FAILED;
 }
 
-static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *client, int packet,
-                             const char *key, json_t **result, int *exit_code, struct pin_error *err) {
+static json_t *question(const struct pin_warm *warm, const char *key) {
     json_t *request = pin_client_request("call");
     (void)json_object_set_new(request, "key", json_string(key));
     (void)json_object_set_new(request, "if_idle", json_true());
@@ -148,11 +160,37 @@ static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *cli
         (void)json_object_set_new(
             request, "timeout_ms",
             json_integer((json_int_t)((warm->request->timeout_ns + PIN_NS_PER_MS - 1) / PIN_NS_PER_MS)));
+    if (warm->env->sealed_count > 0)
+        (void)json_object_set_new(request, "sealed", json_integer((json_int_t)warm->env->sealed_count));
+    return request;
+}
+
+/* The first message of the reply. */
+static json_t *send_call(const struct pin_warm *warm, struct pin_client *client, int packet, const char *key,
+                         struct pin_error *err) {
+    struct pin_sealed_opening opening = {.from = -1};
+    struct pin_error fault = {0};
+    int count = 1;
+    bool open = true;
+    if (warm->env->sealed_count > 0) {
+        open = pin_call_begin_sealed(warm->stored, warm->env, &opening, err);
+        count = 2;
+    }
+    const int fds[] = {packet, opening.from};
+    bool sent = open && pin_client_send(client, question(warm, key), fds, count, err);
+    pin_close_fd(&opening.from);
+    json_t *reply = sent ? pin_client_receive(client, NULL, err) : NULL;
+    if (!pin_call_end_sealed(&opening, &fault) && reply == NULL && err->kind == PIN_ERROR_INTERNAL)
+        *err = fault; /* why they didn't come */
+    return reply;
+}
+
+static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *client, int packet,
+                             const char *key, json_t **result, int *exit_code, struct pin_error *err) {
     struct pin_error failure = {0};
     if (warm->connected != NULL)
         warm->connected(warm->self, client->socket);
-    bool sent = pin_client_send(client, request, &packet, 1, &failure);
-    json_t *reply = sent ? pin_client_receive(client, NULL, &failure) : NULL;
+    json_t *reply = send_call(warm, client, packet, key, &failure);
     if (json_object_get(reply, "event") == NULL && json_object_get(reply, "tool") == NULL)
         return declined(reply, &failure, err);
     while (json_object_get(reply, "event") != NULL) {
@@ -229,8 +267,10 @@ static bool start(struct pin_warm *warm, const char *name, struct pin_error *err
     ok = ok && pin_front_plan(&front, &found);
     if (!ok)
         (void)pin_fail_findings(err, &found);
-    const struct pin_kept_runner kept = {(const char *const *)runner, shares(warm), NULL, 0,
-                                         pin_tool_result_json};
+    const struct pin_kept_runner kept = {.argv = (const char *const *)runner,
+                                         .forks = shares(warm),
+                                         .letta_frames = options.letta_frames,
+                                         .describe = pin_tool_result_json};
     const struct pin_up_settings settings = {name, warm->settings.idle_ns, warm->fingerprint, &kept};
     ok = ok && (!shares(warm) || pin_up_can_share(&front, err)) && pin_up_start(&front, &settings, err);
     pin_front_free(&front);
@@ -276,6 +316,8 @@ static bool start_missing(struct pin_warm *warm, bool *enough, struct census *ce
               census->free_place == PLACES_MAX;
     if (*enough)
         return true;
+    if (!pin_pool_replace(warm->state_dir, warm->family.family, warm->family.revision, err))
+        return false;
     if (!pin_pool_make_room(warm->state_dir, &warm->settings, warm->prefix))
         return pin_fail(err, PIN_ERROR_EXHAUSTED, "the pool's bounds are reached");
     name_place(warm, census->free_place, name);

@@ -1,10 +1,11 @@
 /* warm.h: calls in sandboxes that are there already.
  *
- * Two kinds, both kept sandboxes (runtime/kept) with a runner that waits: those that stay, named warm-F-N,
- * where F is from the sandbox's fingerprint, and a call is answered by a fork; and those that were started
- * ahead, named ahead-F-N, where F is the pool's and the first call is the last. A call takes one that is
- * idle, or none: then the caller runs it cold, and starts what is missing afterwards. Nothing here waits for
- * a sandbox to be built. Source: docs/tool.md "Warm calls".
+ * Two kinds, both kept sandboxes (runtime/kept) with a runner that waits: those that stay, named
+ * warm-C-R-F-N, where C and R are of the stored configuration (family.h) and F of the sandbox's fingerprint,
+ * and a call is answered by a fork; and those that were started ahead, named ahead-C-R-F-N, where F is the
+ * pool's and the first call is the last. A call takes one that is idle, or none: then the caller runs it
+ * cold, and starts what is missing afterwards. Nothing here waits for a sandbox to be built. Source:
+ * docs/tool.md "Warm calls".
  */
 #pragma once
 
@@ -14,6 +15,7 @@
 #include "runtime/tool/fingerprint.h"
 #include "runtime/tool/request.h"
 #include "tools/pinfold-tool/deps.h"
+#include "tools/pinfold-tool/family.h"
 #include "tools/pinfold-tool/pool.h"
 #include "tools/pinfold/front.h"
 
@@ -22,7 +24,9 @@ struct pin_warm { /* borrowed but for what is below the line */
     const struct pin_front_options *options;
     const struct pin_front *front; /* of the call, with its bundle */
     const struct pin_tool_shape *shape;
-    bool sealed, receipt; /* the call is handed sealed values, or wants a receipt: it can't share */
+    const struct pin_tool_config *stored;
+    const struct pin_tool_env *env;   /* its sealed values go to a sandbox that ends with the call */
+    bool receipt;                     /* the call wants a receipt: it can't share */
     const struct pin_call_deps *deps; /* a sandbox that is started inherits its locks */
     void *self;
     void (*connected)(void *self, int socket); /* before a call is sent to it; NULL: nobody wants to know */
@@ -32,7 +36,8 @@ struct pin_warm { /* borrowed but for what is below the line */
     struct pin_pool_settings settings;
     enum pin_tool_scope scope;
     char fingerprint[PIN_DIGEST_TEXT];
-    char prefix[32]; /* of the sandboxes' names */
+    struct pin_family family;
+    char prefix[48]; /* of the sandboxes' names */
 };
 
 enum pin_warm_end {

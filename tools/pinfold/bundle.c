@@ -42,8 +42,8 @@ static int run_export(const struct pin_invocation *invocation) {
                        "'%.60s' stands after DIR", command[0]);
         return pin_report_findings(&found, values->json);
     }
-    front.request.records = front.request.hands_secrets = front.request.records_calls =
-        true; /* as `run` does, whose answer this is */
+    front.request.publishes = front.request.records = front.request.hands_secrets =
+        front.request.records_calls = true; /* as `run` does, whose answer this is */
     if (!pin_front_bundle(&front, values, command, count, &found))
         code = pin_report_findings(&found, values->json);
     else if (!export_to(front.bundle, invocation->arguments[0], &err))
@@ -74,7 +74,8 @@ static int run_check(const struct pin_invocation *invocation) {
     struct pin_front_options bundled = *values;
     static struct pin_findings found; /* 40 KiB that a run without findings never touches */
     bundled.bundle = invocation->arguments[0];
-    front.request.records = front.request.hands_secrets = front.request.records_calls = true;
+    front.request.publishes = front.request.records = front.request.hands_secrets =
+        front.request.records_calls = true;
     bool ok = pin_front_bundle(&front, &bundled, invocation->arguments + 1, 0, &found);
     int code = ok ? 0 : pin_report_findings(&found, values->json);
     if (ok)

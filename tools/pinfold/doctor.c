@@ -10,9 +10,11 @@
 #include "base/io.h"
 #include "base/names.h"
 #include "runtime/build/cgroup/cgroup.h"
+#include "runtime/build/disk.h"
 #include "runtime/host/host.h"
 #include "runtime/state/state_dir.h"
 #include "runtime/supervise/loop.h"
+#include "tools/pinfold/front.h"
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/verbs.h"
 
@@ -91,6 +93,12 @@ static void check_cgroups(struct checks *checks, struct pin_host *host) {
                     hint != NULL ? hint : "no hint");
         (void)snprintf(check->fact, sizeof(check->fact), "cgroup %s", pin_cgroup_kind_name(facts.kind));
     }
+    pin_front_judge_swap(host, &facts);
+    check = add(checks, pin_protection_name(PIN_PROTECT_SECRET_MEMORY),
+                (host->lacks & 1u << PIN_PROTECT_SECRET_MEMORY) == 0,
+                "turn swap off; or have cgroup v2, and no limit of locked memory (ulimit -l)");
+    (void)snprintf(check->fact, sizeof(check->fact), "%s",
+                   host->swaps ? "the host swaps" : "the host has no swap space");
 }
 
 static void check_ids(struct checks *checks, const struct pin_host *host) {
@@ -119,6 +127,19 @@ static void check_loop(struct checks *checks) {
         pin_loop_free(loop);
 }
 
+static void check_disk(struct checks *checks) {
+    const char *lacks = pin_disk_lacks();
+    struct check *check = add(checks, "roots on disk", lacks == NULL, lacks != NULL ? lacks : "");
+    (void)snprintf(check->fact, sizeof(check->fact), "%s",
+                   lacks == NULL ? "by loop devices" : "only a policy with root_storage \"disk\" needs them");
+}
+
+/* What most policies do without. */
+static bool is_extra(const char *name) {
+    static const char *const extras[] = {"io_uring", "id ranges", "roots on disk", "secret-memory"};
+    return pin_name_find(extras, PIN_COUNT(extras), name) >= 0;
+}
+
 static void print_json(const struct checks *checks, const struct pin_host *host) {
     json_t *list = json_array();
     for (size_t i = 0; i < checks->count; i++) {
@@ -143,10 +164,10 @@ static int run_doctor(const struct pin_invocation *invocation) {
     check_cgroups(&checks, &host);
     check_ids(&checks, &host);
     check_loop(&checks);
+    check_disk(&checks);
     bool enforceable = true;
     for (size_t i = 0; i < checks.count; i++)
-        enforceable = enforceable && (checks.list[i].good || strcmp(checks.list[i].name, "io_uring") == 0 ||
-                                      strcmp(checks.list[i].name, "id ranges") == 0);
+        enforceable = enforceable && (checks.list[i].good || is_extra(checks.list[i].name));
     if (values->json) {
         print_json(&checks, &host);
     } else {

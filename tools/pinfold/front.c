@@ -18,6 +18,7 @@
 #include "runtime/bundle/bundle_read.h"
 #include "runtime/bundle/resolve.h"
 #include "runtime/host/libexec.h"
+#include "runtime/secrets/locked.h"
 #include "runtime/state/state_dir.h"
 #include "tools/pinfold/front_image.h"
 
@@ -105,7 +106,12 @@ static void take_workspace(struct pin_front *front, const struct pin_front_optio
         request->workspace.access = PIN_ACCESS_COW;
         length -= 4;
     }
-    if (length == 0)
+    const char *word = strrchr(options->workspace, ':');
+    if (word != NULL && request->workspace.access == PIN_ACCESS_WRITE &&
+        access(options->workspace, F_OK) != 0)
+        (void)pin_find(found, PIN_ERROR_USAGE, "--workspace", "write DIR, DIR:ro or DIR:cow",
+                       "'%.20s' is no way to show a workspace", word);
+    else if (length == 0)
         (void)pin_find(found, PIN_ERROR_USAGE, "--workspace", "name a directory",
                        "--workspace names no directory");
     else
@@ -152,6 +158,8 @@ static bool take_request(struct pin_front *front, const struct pin_front_options
     request->host_env = (const char *const *)environ;
     request->egress = options->egress.items;
     request->egress_count = options->egress.count;
+    request->publish = options->publish.items;
+    request->publish_count = options->publish.count;
     request->secrets = options->secrets.items;
     request->secret_count = options->secrets.count;
     take_secret_variables(front, options, found);
@@ -165,7 +173,8 @@ static bool take_request(struct pin_front *front, const struct pin_front_options
     request->wall_time_ns = options->timeout.value;
     if (options->frames >= 0) {
         request->has_frames = true;
-        request->frames = frames_values[options->frames];
+        request->frames =
+            frames_values[options->frames] | (options->letta_frames ? (uint32_t)PIN_FRAMES_STDOUT_LETTA : 0);
     }
     request->tty = options->tty;
     if (options->tty)
@@ -252,6 +261,14 @@ bool pin_front_bundle(struct pin_front *front, const struct pin_front_options *o
     return options->bundle != NULL ? admit_bundle(front, options, found) : resolve_request(front, found);
 }
 
+void pin_front_judge_swap(struct pin_host *host, const struct pin_cgroup_facts *cgroups) {
+    const struct pin_cgroup_hierarchy *memory = pin_cgroup_facts_of(cgroups, PIN_CGROUP_MEMORY);
+    bool bounded = memory != NULL && memory->usable && memory->v2; /* v1 bounds the sum, and swaps at will */
+    host->swaps = cgroups->swap;
+    if (host->swaps && !(bounded && pin_locked_has_no_limit()))
+        host->lacks |= 1u << PIN_PROTECT_SECRET_MEMORY;
+}
+
 static bool gather_facts(struct pin_front *front, struct pin_error *err) {
     char tag[PIN_STATE_TAG];
     pin_host_get(&front->host);
@@ -264,6 +281,7 @@ static bool gather_facts(struct pin_front *front, struct pin_error *err) {
     bool asks = !front->host.privileged && pin_libexec_find("pinfold-scope", scope, &unfound);
     pin_cgroup_prepare(&front->cgroups, asks ? scope : NULL);
     front->host.lacks |= pin_cgroup_facts_lack(&front->cgroups, &front->host.lacks_hint);
+    pin_front_judge_swap(&front->host, &front->cgroups);
     if (front->host.privileged || front->bundle->ext.ids <= 1)
         return true;
     return pin_host_subids("/etc/subuid", front->host.uid, &front->host.subuids, err) &&

@@ -21,10 +21,11 @@
 
 struct pin_front_options { /* the first member of each verb's values */
     const char *policy, *site, *image, *bundle, *workspace;
-    struct pin_texts env, secrets, secret_variables, labels, egress;
+    struct pin_texts env, secrets, secret_variables, labels, egress, publish;
     struct pin_number memory, cpus, pids, timeout;
     bool tty, json;
     int frames, on_exit; /* of the choices in front.c; -1: not given */
+    bool letta_frames;   /* besides `frames`, in stdout */
     /* for front doors that aren't a command line: variables over `env`, and below every other */
     /* changes the policy after it was read and before the site's ceiling holds it; `site` may be NULL */
     void (*adjust)(void *self, struct pin_policy *policy, const struct pin_policy *site);
@@ -63,6 +64,9 @@ extern const char *const pin_front_frames[], *const pin_front_on_exit[]; /* ende
         PIN_FRONT_ROW("label", 0, PIN_OPTION_TEXTS, labels, "K=V", "a label, in results and logs", NULL),    \
         PIN_FRONT_ROW("egress", 0, PIN_OPTION_TEXTS, egress, "HOST:PORT",                                    \
                       "let connections to this host leave", NULL),                                           \
+        PIN_FRONT_ROW("publish", 0, PIN_OPTION_TEXTS, publish, "PORT[=PLACE]",                               \
+                      "let the host reach this port inside: at 127.0.0.1:PORT, [::1]:PORT or unix:NAME",     \
+                      NULL),                                                                                 \
         PIN_FRONT_ROW("memory", 0, PIN_OPTION_SIZE, memory, "N", "at most this much memory", NULL),          \
         PIN_FRONT_ROW("cpus", 0, PIN_OPTION_CPUS, cpus, "N", "at most this many processors", NULL),          \
         PIN_FRONT_ROW("pids", 0, PIN_OPTION_COUNT, pids, "N", "at most this many processes and threads",     \
@@ -98,6 +102,15 @@ bool pin_front_bundle(struct pin_front *front, const struct pin_front_options *o
                       size_t arg_count, struct pin_findings *found);
 /* The state directory, host facts and the plan, after pin_front_bundle(). */
 bool pin_front_plan(struct pin_front *front, struct pin_findings *found);
+
+/* What follows from the host's swap space for secrets; part of pin_front_plan(). */
+void pin_front_judge_swap(struct pin_host *host, const struct pin_cgroup_facts *cgroups);
+
+/* What a sandbox of it is held to: the policy as the request has narrowed it, or the ceiling of a bundle that
+ * was brought. */
+static inline const struct pin_policy *pin_front_policy(const struct pin_front *front) {
+    return front->effective != NULL ? front->effective : front->ceiling;
+}
 
 /* What the broker of the bundle is told; borrows from the bundle. */
 struct pin_egress_setup pin_front_egress(const struct pin_front *front);

@@ -94,6 +94,11 @@ static void take_labels(struct pin_front *front, const struct pin_image_config *
 
 static bool find_image(struct pin_front *front, struct pin_image_config *config, struct pin_error *err) {
     PIN_IMAGE_STORE struct pin_image_store store = PIN_IMAGE_STORE_NONE;
+    if (front->request.image[0] == '\0') {
+        (void)pin_fail(err, PIN_ERROR_USAGE, "--image names no image");
+        (void)pin_point(err, "--image");
+        return pin_hint(err, "name one that 'pinfold image ls' lists, or leave it out");
+    }
     return pin_image_store_open(&store, false, err) &&
            pin_image_resolve(&store, &front->arena, front->request.image, &front->rootfs, config,
                              &front->image_hold, err);

@@ -23,8 +23,9 @@ static void print_form(const struct pin_option *option, FILE *to) {
 }
 
 void pin_help_print(const struct pin_verb *verb, const char *program, FILE *to) {
-    (void)fprintf(to, "usage: %s %s%s %s\n\n%s\n", program, verb->name,
-                  verb->option_count > 0 ? " [options]" : "", verb->synopsis, verb->summary);
+    (void)fprintf(to, "usage: %s%s%s%s%s%s\n\n%s\n", program, verb->name[0] != '\0' ? " " : "", verb->name,
+                  verb->option_count > 0 ? " [options]" : "", verb->synopsis[0] != '\0' ? " " : "",
+                  verb->synopsis, verb->summary);
     if (verb->description != NULL)
         (void)fprintf(to, "\n%s\n", verb->description);
     if (verb->option_count > 0)
@@ -53,13 +54,45 @@ static void print_roff(const char *text, FILE *to) {
     }
 }
 
+/* Up to the name in the synopsis. */
+static void print_man_head(const char *program, const char *verb, const char *summary, FILE *to) {
+    char title[96];
+    (void)snprintf(title, sizeof(title), "%s%s%s", program, verb[0] != '\0' ? "-" : "", verb);
+    for (char *space = strchr(title, ' '); space != NULL; space = strchr(space, ' '))
+        *space = '-';
+    (void)fprintf(to, ".TH %s 1\n.SH NAME\n", title);
+    print_roff(title, to);
+    (void)fputs(" \\- ", to);
+    print_roff(summary, to);
+    (void)fputs("\n.SH SYNOPSIS\n.B ", to);
+    print_roff(program, to);
+}
+
+static void print_man_exits(const char *exits, FILE *to) {
+    (void)fputs(".SH EXIT STATUS\n", to);
+    print_roff(exits != NULL ? exits : run_exits, to);
+    (void)fputs("\n", to);
+}
+
+void pin_help_man_of_verbs(const char *name, const char *about, const struct pin_help_row *rows, size_t count,
+                           const char *exits, FILE *to) {
+    print_man_head(name, "", about, to);
+    (void)fputs("\n.I VERB\n[options] …\n.SH VERBS\n", to);
+    for (size_t i = 0; i < count; i++) {
+        (void)fputs(".TP\n.B ", to);
+        print_roff(rows[i].verb, to);
+        (void)fputs("\n", to);
+        print_roff(rows[i].summary, to);
+        (void)fputs("\n", to);
+    }
+    (void)fputs(".PP\nEach has a page of its own, and ", to);
+    print_roff("--help, with its options and an example.\n", to);
+    print_man_exits(exits, to);
+}
+
 void pin_help_man(const struct pin_verb *verb, const char *program, const char *exits, FILE *to) {
-    char title[64] = "";
-    for (size_t i = 0; verb->name[i] != '\0' && i < sizeof(title) - 1; i++)
-        title[i] = verb->name[i] == ' ' ? '-' : verb->name[i];
-    (void)fprintf(to, ".TH %s-%s 1\n.SH NAME\n%s\\-%s \\- ", program, title, program, title);
-    print_roff(verb->summary, to);
-    (void)fprintf(to, "\n.SH SYNOPSIS\n.B %s %s\n", program, verb->name);
+    print_man_head(program, verb->name, verb->summary, to);
+    (void)fprintf(to, " %s\n", verb->name);
     (void)fprintf(to, "%s", verb->option_count > 0 ? "[options] " : "");
     print_roff(verb->synopsis, to);
     (void)fputs("\n", to);
@@ -77,7 +110,10 @@ void pin_help_man(const struct pin_verb *verb, const char *program, const char *
         (void)fputs(".SH OPTIONS\n", to);
     for (size_t i = 0; i < verb->option_count; i++) {
         const struct pin_option *option = &verb->options[i];
-        (void)fprintf(to, ".TP\n.B \\-\\-");
+        (void)fputs(".TP\n.B ", to);
+        if (option->letter != 0)
+            (void)fprintf(to, "\\-%c, ", option->letter);
+        (void)fputs("\\-\\-", to);
         print_roff(option->name, to);
         if (option->type != PIN_OPTION_FLAG && option->value != NULL) {
             (void)fputs(" ", to);
@@ -89,16 +125,25 @@ void pin_help_man(const struct pin_verb *verb, const char *program, const char *
         print_roff(option->help, to);
         (void)fprintf(to, "%s.\n", option->type == PIN_OPTION_TEXTS ? " (repeatable)" : "");
     }
-    (void)fputs(".SH EXIT STATUS\n", to);
-    print_roff(exits != NULL ? exits : run_exits, to);
-    (void)fputs("\n", to);
+    print_man_exits(exits, to);
+}
+
+#define WORD_SIZE 32
+
+/* A variable's name has no dash in it. */
+static const char *identifier(const char *program, char word[WORD_SIZE]) {
+    (void)snprintf(word, WORD_SIZE, "%s", program);
+    for (char *dash = strchr(word, '-'); dash != NULL; dash = strchr(dash, '-'))
+        *dash = '_';
+    return word;
 }
 
 /* A table of options by verb, filled by every program, and one function that looks up the line's first words
  * in it. */
 void pin_help_completion_head(const char *program, FILE *to) {
+    char word[WORD_SIZE];
     (void)fprintf(to, "# bash completion for %s, printed by '%s completion'\ndeclare -A _%s_options=(\n",
-                  program, program, program);
+                  program, program, identifier(program, word));
 }
 
 void pin_help_completion_verb(const struct pin_verb *verb, FILE *to) {
@@ -109,6 +154,8 @@ void pin_help_completion_verb(const struct pin_verb *verb, FILE *to) {
 }
 
 void pin_help_completion_tail(const char *program, FILE *to) {
+    char word[WORD_SIZE];
+    const char *name = identifier(program, word);
     (void)fprintf(
         to,
         ")\n_%s() {\n"
@@ -122,5 +169,5 @@ void pin_help_completion_tail(const char *program, FILE *to) {
         "    if [[ -n $next ]]; then COMPREPLY=($(compgen -W \"$next\" -- \"$word\"))\n"
         "    elif [[ $word == -* ]]; then COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
         "    else COMPREPLY=($(compgen -f -- \"$word\")); fi\n}\ncomplete -F _%s %s\n",
-        program, program, program, program, program);
+        name, name, name, name, program);
 }

@@ -27,14 +27,18 @@ static bool write_place(int state_dir, const struct pin_cgroup_facts *cgroups, u
     return pin_slot_record_write(state_dir, number, &record, err);
 }
 
-bool pin_lease_take(int state_dir, struct pin_cgroup_facts *cgroups, struct pin_slot *slot,
-                    struct pin_error *err) {
+bool pin_lease_sweep(int state_dir, struct pin_cgroup_facts *cgroups, struct pin_error *err) {
     static struct pin_sweep swept; /* large, and zeroed by the sweep */
     if (!pin_state_sweep(state_dir, clean_slot, cgroups, &swept, err))
         return pin_wrap(err, "clear what dead runs left");
     for (size_t i = 0; i < swept.left.count; i++)
         (void)pin_report(&swept.left.list[i], false);
-    if (!pin_slot_claim(state_dir, slot, err))
+    return true;
+}
+
+bool pin_lease_take(int state_dir, struct pin_cgroup_facts *cgroups, struct pin_slot *slot,
+                    struct pin_error *err) {
+    if (!pin_lease_sweep(state_dir, cgroups, err) || !pin_slot_claim(state_dir, slot, err))
         return false;
     if (write_place(state_dir, cgroups, slot->number, err))
         return true;

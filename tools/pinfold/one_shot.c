@@ -10,6 +10,8 @@
 
 #include "base/cleanup.h"
 #include "runtime/bundle/bundle_write.h"
+#include "runtime/state/scratch.h"
+#include "tools/pinfold/egress_why.h"
 #include "tools/pinfold/lease.h"
 #include "tools/pinfold/run_calls.h"
 #include "tools/pinfold/workspace.h"
@@ -74,14 +76,40 @@ static bool wants_egress(void *self, const struct pin_egress_event *event) {
     return run->audit.egress || event->kind == PIN_EGRESS_EVENT_REFUSE;
 }
 
-static void see_egress(void *self, const json_t *event) {
+static void tell_published(const struct pin_one_shot *run, const json_t *event) {
+    const char *kind = json_string_value(json_object_get(event, "event"));
+    if (run->tells_published && kind != NULL && strcmp(kind, "published") == 0)
+        (void)fprintf(stderr, "pinfold: port %d is published at %s\n",
+                      (int)json_integer_value(json_object_get(event, "port")),
+                      json_string_value(json_object_get(event, "published")));
+}
+
+static void see_egress(void *self, json_t *event) {
     struct pin_one_shot *run = self;
+    bool published = json_object_get(event, "published") != NULL; /* what the host does is no denial */
+    if (!published)
+        pin_egress_why_add(event, pin_front_policy(&run->front));
     record_egress(run, event);
-    pin_run_denials_egress(&run->denials, event);
+    if (published)
+        tell_published(run, event);
+    else
+        pin_run_denials_egress(&run->denials, event);
 }
 
 static bool start_egress(struct pin_one_shot *run, struct pin_egress_ops *ops, struct pin_error *err) {
-    run->egress_seen = (struct pin_set_up_egress){&run->egress, run, wants_egress, see_egress};
+    run->egress_seen = (struct pin_set_up_egress){.session = &run->egress,
+                                                  .publishing = &run->publishing,
+                                                  .folder = -1,
+                                                  .both = -1,
+                                                  .self = run,
+                                                  .wants = wants_egress,
+                                                  .see = see_egress};
+    if (pin_set_up_needs_folder(run->front.plan)) {
+        run->published_in = pin_scratch_make(run->front.state_dir, run->slot.number, err);
+        if (run->published_in < 0)
+            return pin_wrap(err, "make the folder of published sockets");
+        run->egress_seen.folder = run->published_in;
+    }
     return pin_set_up_egress_start(&run->egress_seen, &run->front, &run->sandbox, ops, err);
 }
 
@@ -91,6 +119,11 @@ static void count_egress(struct pin_one_shot *run) {
     run->result.usage.egress.denied = usage->denied;
     run->result.usage.egress.bytes_out = usage->bytes_out;
     run->result.usage.egress.bytes_in = usage->bytes_in;
+    run->result.usage.egress.undelivered = usage->undelivered;
+    if (run->publishing.count > 0)
+        run->result.published = pin_publishing_totals(&run->publishing);
+    run->bill.published_out = run->publishing.session.usage.bytes_out;
+    run->bill.published_in = run->publishing.session.usage.bytes_in;
 }
 
 static void take_changes(struct pin_one_shot *run) {
@@ -129,13 +162,17 @@ static bool supervise(struct pin_one_shot *run, const struct pin_one_shot_settin
         .started_ns = started_ns,
         .io = settings->io,
     };
+    run->tells_published = settings->output != PIN_OUTPUT_STREAM;
     pin_set_up_limits(&bundle->ext, &supervision.limits);
     if (!watch_cgroup(run, &supervision.cgroup, err) || !start_egress(run, &supervision.egress, err))
         return false;
+    if (run->sandbox.changes < 0 &&
+        run->sandbox.upper < 0) /* what an overlay covers is used again after it */
+        run->teardown = pin_teardown_start(run->sandbox.init, run->sandbox.pidfd);
     bool ok = pin_supervise(&supervision, &run->result, err);
-    run->sandbox.init = 0; /* dead and reaped, either way */
+    run->sandbox.init = 0; /* reaped, or given up */
     count_egress(run);
-    if (ok && run->sandbox.changes >= 0)
+    if (ok && run->sandbox.changes >= 0 && !run->result.outlived) /* nobody writes there any more */
         take_changes(run);
     return ok;
 }
@@ -145,7 +182,9 @@ static bool supervise_asked(struct pin_one_shot *run, const struct pin_one_shot_
                             uint64_t started_ns, struct pin_error *err) {
     if (!pin_run_calls_wanted(run->front.bundle))
         return supervise(run, settings, started_ns, err);
-    struct pin_run_calls *calls = pin_run_calls_start(&run->front, &run->sandbox, err);
+    const struct pin_run_calls_given given = {pin_front_policy(&run->front), &run->front.bundle->seccomp,
+                                              run->sandbox.watch, run->sandbox.init};
+    struct pin_run_calls *calls = pin_run_calls_start(&given, err);
     bool ok = calls != NULL && supervise(run, settings, started_ns, err);
     json_t *denied = pin_run_calls_end(calls), *call;
     size_t i;
@@ -170,10 +209,15 @@ static bool supervise_watched(struct pin_one_shot *run, const struct pin_one_sho
 static bool build_and_supervise(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
                                 struct pin_error *err) {
     uint64_t started_ns = pin_now_ns();
-    struct pin_build_input input = {run->front.plan, &run->front.cgroups, &run->slot, NULL,
-                                    settings->watch != NULL                   ? PIN_WATCH_ALL
-                                    : pin_run_calls_wanted(run->front.bundle) ? PIN_WATCH_DENIED
-                                                                              : PIN_WATCH_NONE};
+    struct pin_build_input input = {
+        .plan = run->front.plan,
+        .cgroups = &run->front.cgroups,
+        .slot = &run->slot,
+        .watch = settings->watch != NULL                   ? PIN_WATCH_ALL
+                 : pin_run_calls_wanted(run->front.bundle) ? PIN_WATCH_DENIED
+                                                           : PIN_WATCH_NONE,
+        .in_parallel = true,
+    };
     return pin_lease_take(run->front.state_dir, &run->front.cgroups, &run->slot, err) &&
            pin_build(&input, &run->sandbox, err) && pin_run_receipt_read(&run->receipt, &run->sandbox, err) &&
            supervise_watched(run, settings, started_ns, err);
@@ -203,13 +247,12 @@ static bool name_run(struct pin_one_shot *run, bool with_fingerprint, const uint
 static void complete_result(struct pin_one_shot *run) {
     struct pin_result *result = &run->result;
     result->missing_count = pin_set_up_missing(run->sandbox.missing, run->missing);
-    if (run->egress.lost)
-        run->missing[result->missing_count++] =
-            "egress"; /* the broker has died, and the network was closed since */
+    result->missing_count += pin_set_up_lost(&run->egress_seen, run->missing + result->missing_count);
     result->missing = run->missing;
     result->sandbox = run->name;
     result->fingerprint = run->fingerprint;
-    result->denials = pin_run_denials_finish(&run->denials, run->front.bundle, result);
+    const struct pin_run_limits limits = {run->front.bundle, pin_front_policy(&run->front), 0};
+    result->denials = pin_run_denials_finish(&run->denials, &limits, result);
     result->labels = pin_set_up_labels(&run->front.bundle->ext);
 }
 
@@ -217,9 +260,12 @@ static void complete_result(struct pin_one_shot *run) {
 static void clear(struct pin_one_shot *run) {
     struct pin_error err = {0};
     bool gone = pin_sandbox_destroy(&run->sandbox, &err);
-    if (run->slot.lock_fd >= 0 && gone)
+    if (run->slot.table >= 0 && gone)
         (void)pin_slot_release(&run->slot, &err);
     pin_egress_session_free(&run->egress);
+    pin_publishing_free(&run->publishing);
+    pin_close_fd(&run->published_in);
+    pin_close_fd(&run->egress_seen.both);
     pin_slot_close(&run->slot);
 }
 
@@ -256,6 +302,7 @@ bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settin
 }
 
 void pin_one_shot_free(struct pin_one_shot *run) {
+    pin_teardown_end(run->teardown);
     pin_run_receipt_free(&run->receipt);
     pin_run_audit_close(&run->audit);
     json_decref(run->denials.list);

@@ -10,6 +10,7 @@
 
 #include "base/findings.h"
 #include "runtime/build/build.h"
+#include "runtime/build/teardown.h"
 #include "runtime/egress/session.h"
 #include "runtime/state/slots.h"
 #include "runtime/supervise/supervise.h"
@@ -21,15 +22,18 @@
 #include "tools/pinfold/set_up.h"
 
 enum {
-    PIN_ONE_SHOT_MISSING_MAX = PIN_PROTECT_COUNT + 3
-}; /* every protection, the broker, the log, the bill */
+    PIN_ONE_SHOT_MISSING_MAX = PIN_PROTECT_COUNT + 4
+}; /* every protection, the brokers, the log, the bill */
 
 struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
     struct pin_front front;
     struct pin_slot slot;
     struct pin_sandbox sandbox;
+    struct pin_teardown *teardown; /* NULL: none */
     struct pin_egress_session egress;
+    struct pin_publishing publishing;
     struct pin_set_up_egress egress_seen;
+    int published_in; /* the folder of the sockets; -1: none */
     struct pin_result result;
     struct pin_run_secrets secrets;
     struct pin_run_audit audit; /* its `fault`, where one is set, is the caller's to report */
@@ -39,6 +43,7 @@ struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
     struct pin_run_receipt receipt;
     struct pin_error receipt_fault; /* the run has happened, and its receipt could not be written */
     struct pin_stream stream;
+    bool tells_published; /* where, on standard error: the caller has no other way to learn a port */
     const char *missing[PIN_ONE_SHOT_MISSING_MAX];
     char name[32];
     char fingerprint[PIN_DIGEST_TEXT];
@@ -47,7 +52,9 @@ struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
 /* clang-format off */
 #define PIN_ONE_SHOT_NONE                                                                                    \
     ((struct pin_one_shot){.front = PIN_FRONT_NONE, .slot = PIN_SLOT_NONE, .sandbox = PIN_SANDBOX_NONE,      \
-                           .egress = PIN_EGRESS_SESSION_NONE, .audit = PIN_RUN_AUDIT_NONE})
+                           .egress = PIN_EGRESS_SESSION_NONE, .publishing = PIN_PUBLISHING_NONE,             \
+                           .egress_seen = {.folder = -1, .both = -1}, .published_in = -1,                    \
+                           .audit = PIN_RUN_AUDIT_NONE})
 /* clang-format on */
 
 struct pin_one_shot;

@@ -108,7 +108,7 @@ static bool set_value(const struct pin_option *option, void *slot, const char *v
 }
 
 /* One option at argv[*at]; moves past it and its value. */
-static bool take_option(const struct pin_verb *verb, int argc, char **argv, int *at,
+static bool take_option(const struct pin_verb *verb, int argc, char **argv, int *at, uint64_t *seen,
                         struct pin_invocation *invocation, struct pin_error *err) {
     const char *given = argv[*at];
     const char *equals = given[1] == '-' ? strchr(given, '=') : NULL;
@@ -120,6 +120,13 @@ static bool take_option(const struct pin_verb *verb, int argc, char **argv, int 
         option = given[2] == '\0' ? find_letter(verb, given[1]) : NULL;
     if (option == NULL)
         return unknown_option(verb, given, err);
+    size_t index = (size_t)(option - verb->options);
+    bool once = option->type != PIN_OPTION_FLAG && option->type != PIN_OPTION_TEXTS;
+    if (once && (*seen & UINT64_C(1) << index) != 0) { /* nothing that was asked for is dropped in silence */
+        (void)pin_fail(err, PIN_ERROR_USAGE, "--%s is given twice", option->name);
+        return pin_hint(err, "leave one of them out");
+    }
+    *seen |= UINT64_C(1) << index;
     (*at)++;
     const char *value = equals != NULL ? equals + 1 : NULL;
     if (option->type == PIN_OPTION_FLAG && value != NULL)
@@ -139,6 +146,7 @@ static bool asks_for_help(const char *argument) {
 bool pin_options_parse(const struct pin_verb *verb, int argc, char **argv, struct pin_invocation *invocation,
                        bool *help, struct pin_error *err) {
     int at = 0;
+    uint64_t seen = 0; /* set of options, by their place in the table */
     *help = false;
     for (size_t i = 0; i < verb->option_count; i++)
         if (verb->options[i].type == PIN_OPTION_CHOICE)
@@ -152,8 +160,13 @@ bool pin_options_parse(const struct pin_verb *verb, int argc, char **argv, struc
             *help = true;
             return true;
         }
-        if (!take_option(verb, argc, argv, &at, invocation, err))
+        if (!take_option(verb, argc, argv, &at, &seen, invocation, err))
             return false;
+    }
+    if (verb->name_first && argc - at > 1 && strcmp(argv[at + 1], "--") == 0 &&
+        (at == 0 || strcmp(argv[at - 1], "--") != 0)) { /* "--option … NAME -- CMD" */
+        argv[at + 1] = argv[at];
+        at++;
     }
     invocation->arguments = argv + at; /* argv ends with NULL, and so does this */
     invocation->argument_count = (size_t)(argc - at);

@@ -86,6 +86,13 @@ int pin_verb_main(const struct pin_verb *verb, int argc, char **argv);
 void pin_help_print(const struct pin_verb *verb, const char *program, FILE *to);
 /* A page in man(7) format; `exits`: its exit codes, NULL: those of a run. */
 void pin_help_man(const struct pin_verb *verb, const char *program, const char *exits, FILE *to);
+
+/* The page of what has verbs: "pinfold", or "pinfold policy". */
+struct pin_help_row {
+    const char *verb, *summary;
+};
+void pin_help_man_of_verbs(const char *name, const char *about, const struct pin_help_row *rows, size_t count,
+                           const char *exits, FILE *to);
 /* A completion script for bash: head, a line for each verb, tail. */
 void pin_help_completion_head(const char *program, FILE *to);
 void pin_help_completion_verb(const struct pin_verb *verb, FILE *to);

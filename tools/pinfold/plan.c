@@ -14,8 +14,8 @@ static int run_plan(const struct pin_invocation *invocation) {
     struct pin_front front = PIN_FRONT_NONE;
     static struct pin_findings found; /* 40 KiB that a run without findings never touches */
     int code = 0;
-    front.request.records = front.request.hands_secrets = front.request.records_calls =
-        true; /* as `run` does, whose answer this is */
+    front.request.publishes = front.request.records = front.request.hands_secrets =
+        front.request.records_calls = true; /* as `run` does, whose answer this is */
     if (!pin_front_bundle(&front, values, invocation->arguments, invocation->argument_count, &found) ||
         !pin_front_plan(&front, &found)) {
         code = pin_report_findings(&found, values->json);

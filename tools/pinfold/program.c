@@ -93,20 +93,28 @@ static const char *family_of(const struct call *call, char text[64]) {
     return text;
 }
 
-static void print_verbs(const struct call *call, FILE *to) {
+/* The verbs of the family that is meant, and with none of a family's the links. */
+static size_t list_verbs(const struct call *call, struct pin_help_row rows[NAMES_MAX]) {
     const struct pin_program *program = call->program;
-    int width = 0;
-    for (size_t i = 0; i < program->count; i++) {
-        const char *name = name_in(call, program->verbs[i]);
-        width = name != NULL && (int)strlen(name) > width ? (int)strlen(name) : width;
-    }
-    for (size_t i = 0; i < program->count; i++) {
+    size_t count = 0;
+    for (size_t i = 0; i < program->count && count < NAMES_MAX; i++) {
         const char *name = name_in(call, program->verbs[i]);
         if (name != NULL)
-            (void)fprintf(to, "  %-*s  %s\n", width, name, program->verbs[i]->summary);
+            rows[count++] = (struct pin_help_row){name, program->verbs[i]->summary};
     }
-    for (size_t i = 0; i < program->link_count; i++)
-        (void)fprintf(to, "  %-*s  %s\n", width, program->links[i].verb, program->links[i].summary);
+    for (size_t i = 0; i < program->link_count && count < NAMES_MAX && call->family == NULL; i++)
+        rows[count++] = (struct pin_help_row){program->links[i].verb, program->links[i].summary};
+    return count;
+}
+
+static void print_verbs(const struct call *call, FILE *to) {
+    struct pin_help_row rows[NAMES_MAX];
+    size_t count = list_verbs(call, rows);
+    int width = 0;
+    for (size_t i = 0; i < count; i++)
+        width = (int)strlen(rows[i].verb) > width ? (int)strlen(rows[i].verb) : width;
+    for (size_t i = 0; i < count; i++)
+        (void)fprintf(to, "  %-*s  %s\n", width, rows[i].verb, rows[i].summary);
 }
 
 static void print_usage(const struct call *call, FILE *to) {
@@ -121,15 +129,12 @@ static void print_usage(const struct call *call, FILE *to) {
 
 static int unknown(const struct call *call, const char *word) {
     struct pin_error err = {0};
-    const struct pin_program *program = call->program;
+    struct pin_help_row rows[NAMES_MAX];
     const char *names[NAMES_MAX];
     char family[64];
-    size_t count = 0;
-    for (size_t i = 0; i < program->count && count < NAMES_MAX; i++)
-        if (name_in(call, program->verbs[i]) != NULL)
-            names[count++] = name_in(call, program->verbs[i]);
-    for (size_t i = 0; i < program->link_count && count < NAMES_MAX; i++)
-        names[count++] = program->links[i].verb;
+    size_t count = list_verbs(call, rows);
+    for (size_t i = 0; i < count; i++)
+        names[i] = rows[i].verb;
     const char *near = pin_name_suggest(names, count, word);
     (void)family_of(call, family);
     (void)pin_fail(&err, PIN_ERROR_USAGE, "'pinfold%s' has no verb '%.60s'", family, word);
@@ -141,18 +146,53 @@ static int unknown(const struct call *call, const char *word) {
     return refused(call);
 }
 
-static bool write_page(const struct pin_program *program, const struct pin_verb *verb, int folder) {
+/* The page of all verbs, or of a family's. */
+static void print_page_of_verbs(const struct call *call, FILE *to) {
+    struct pin_help_row rows[NAMES_MAX];
+    char family[64], name[80];
+    size_t count = list_verbs(call, rows);
+    (void)snprintf(name, sizeof(name), "pinfold%s", family_of(call, family));
+    pin_help_man_of_verbs(name, call->program->about, rows, count, call->program->exits, to);
+}
+
+/* "pinfold.1", "pinfold-policy.1" */
+static FILE *open_page(int folder, const char *verb) {
     char name[96];
-    int size = snprintf(name, sizeof(name), "pinfold-%s.1", verb->name);
+    int size =
+        snprintf(name, sizeof(name), "pinfold%s%s.1", verb != NULL ? "-" : "", verb != NULL ? verb : "");
     for (char *space = strchr(name, ' '); space != NULL; space = strchr(space, ' '))
         *space = '-';
     int fd =
         size < (int)sizeof(name) ? openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1;
-    FILE *to = fd < 0 ? NULL : fdopen(fd, "w");
+    return fd < 0 ? NULL : fdopen(fd, "w");
+}
+
+static bool write_page(const struct pin_program *program, const struct pin_verb *verb, int folder) {
+    FILE *to = open_page(folder, verb->name);
     if (to == NULL)
         return false;
     pin_help_man(verb, "pinfold", program->exits, to);
     return fclose(to) == 0;
+}
+
+static bool write_page_of_verbs(const struct pin_program *program, const char *family, int folder) {
+    const struct call call = {program, family};
+    FILE *to = open_page(folder, family);
+    if (to == NULL)
+        return false;
+    print_page_of_verbs(&call, to);
+    return fclose(to) == 0;
+}
+
+/* Where this verb has a first word that none before it has: "policy" of "policy lint". */
+static bool write_page_of_family(const struct pin_program *program, size_t index, int folder) {
+    const char *name = program->verbs[index]->name;
+    char family[64];
+    (void)snprintf(family, sizeof(family), "%.*s", (int)first_word(name), name);
+    for (size_t i = 0; i < index; i++)
+        if (is_first_word(family, program->verbs[i]->name))
+            return true;
+    return name[first_word(name)] == '\0' || write_page_of_verbs(program, family, folder);
 }
 
 static int write_pages(const struct pin_program *program, const char *directory) {
@@ -160,7 +200,9 @@ static int write_pages(const struct pin_program *program, const char *directory)
     int folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool ok = folder >= 0;
     for (size_t i = 0; ok && i < program->count; i++)
-        ok = write_page(program, program->verbs[i], folder);
+        ok = write_page(program, program->verbs[i], folder) && write_page_of_family(program, i, folder);
+    if (ok && program->links != NULL)
+        ok = write_page_of_verbs(program, NULL, folder);
     if (!ok)
         (void)pin_fail_errno(&err, "write pages in '%s'", directory);
     if (folder >= 0)
@@ -208,7 +250,15 @@ static int print_man(const struct call *call, struct words words) {
         return 0;
     }
     const struct pin_program_link *link = find_link(call->program, words.items[0]);
-    return link != NULL ? call->program->run(link->program, words.items - 2) : unknown(call, words.items[0]);
+    if (link != NULL)
+        return call->program->run(link->program, words.items - 2);
+    bool is_family = words.count == 1 && has_first_word(call->program, words.items[0]),
+         is_whole = words.count == 1 && strcmp(words.items[0], "pinfold") == 0;
+    if (!is_family && !is_whole)
+        return unknown(call, words.items[0]);
+    const struct call meant = {call->program, is_family ? words.items[0] : NULL};
+    print_page_of_verbs(&meant, stdout);
+    return 0;
 }
 
 /* What every program knows besides its verbs; -1: none of it. */
@@ -241,12 +291,16 @@ int pin_program_main(const struct pin_program *program, int argc, char **argv) {
     int used;
     const struct pin_verb *verb = find(&call, words, &used);
     if (verb != NULL) {
-        int code = pin_verb_main(verb, words.count - used, words.items + used);
+        int code = pin_report_flush(pin_verb_main(verb, words.count - used, words.items + used));
         return code == PIN_REPORT_EXIT ? refused(&call) : code;
     }
     int code = serve_help(&call, words);
     if (code >= 0)
-        return code;
+        return pin_report_flush(code);
     const struct pin_program_link *link = find_link(program, words.items[0]);
-    return link != NULL ? program->run(link->program, words.items) : unknown(&call, words.items[0]);
+    if (link != NULL)
+        return program->run(link->program, words.items);
+    if (call.family == NULL && has_first_word(program, words.items[0])) /* "bundle", which has verbs */
+        return pin_program_main(program, words.count, words.items);
+    return unknown(&call, words.items[0]);
 }

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -26,9 +28,9 @@ static json_t *error_object(const struct pin_error *err) {
 
 static void print_line(const struct pin_error *err) {
     char message[1024], pointer[512], hint[512];
-    (void)pin_escape(message, sizeof(message), err->message, strlen(err->message));
-    (void)pin_escape(pointer, sizeof(pointer), err->pointer, strlen(err->pointer));
-    (void)pin_escape(hint, sizeof(hint), err->hint, strlen(err->hint));
+    (void)pin_show(message, sizeof(message), err->message);
+    (void)pin_show(pointer, sizeof(pointer), err->pointer);
+    (void)pin_show(hint, sizeof(hint), err->hint);
     (void)fprintf(stderr, "pinfold: %s%s%s%s%s%s\n", message, pointer[0] ? " (" : "", pointer,
                   pointer[0] ? ")" : "", hint[0] ? "; " : "", hint);
 }
@@ -52,15 +54,34 @@ int pin_report(const struct pin_error *err, bool as_json) {
 }
 
 int pin_report_findings(const struct pin_findings *found, bool as_json) {
+    return pin_report_refusal(found, NULL, as_json);
+}
+
+int pin_report_refusal(const struct pin_findings *found, json_t *denials, bool as_json) {
     if (as_json) {
-        json_t *others = json_array();
+        json_t *others = json_array(), *first = error_object(&found->list[0]);
         for (size_t i = 1; i < found->count; i++)
             json_array_append_new(others, error_object(&found->list[i]));
-        return print_json(error_object(&found->list[0]), others);
+        if (found->dropped > 0)
+            json_object_set_new(first, "dropped", json_integer((json_int_t)found->dropped));
+        if (denials != NULL)
+            (void)json_object_set(first, "denials", denials);
+        return print_json(first, others);
     }
     for (size_t i = 0; i < found->count; i++)
         print_line(&found->list[i]);
     if (found->dropped > 0)
         (void)fprintf(stderr, "pinfold: and %zu more findings\n", found->dropped);
     return PIN_REPORT_EXIT;
+}
+
+/* A reader that has gone knows. */
+int pin_report_flush(int code) {
+    struct stat facts;
+    struct pin_error err = {0};
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || code != 0 ||
+        (fstat(STDOUT_FILENO, &facts) == 0 && (S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode))))
+        return code;
+    (void)pin_fail(&err, PIN_ERROR_SYSTEM, "standard output could not be written");
+    return pin_report(&err, false);
 }

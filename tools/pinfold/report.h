@@ -15,3 +15,10 @@
  * works. */
 int pin_report(const struct pin_error *err, bool as_json);
 int pin_report_findings(const struct pin_findings *found, bool as_json);
+/* The same, with "denials" in the JSON: a list, or NULL. */
+struct json_t;
+int pin_report_refusal(const struct pin_findings *found, struct json_t *denials, bool as_json);
+
+/* The code, or PIN_REPORT_EXIT, and a line that says it, where it is 0 and what was printed could not be
+ * written. */
+int pin_report_flush(int code);

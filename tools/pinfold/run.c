@@ -5,7 +5,9 @@
 
 #include "base/cleanup.h"
 #include "base/names.h"
+#include "tools/pinfold/input.h"
 #include "tools/pinfold/one_shot.h"
+#include "tools/pinfold/refusal.h"
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/verbs.h"
 #include "tools/pinfold/workspace.h"
@@ -39,12 +41,8 @@ static bool open_input(const struct run_options *values, int *input, struct pin_
         *input = values->front.tty && isatty(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
         return true;
     }
-    *input = strcmp(values->input, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                             : open(values->input, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (*input >= 0)
-        return true;
-    (void)pin_fail_errno(err, "open '%s' for --stdin", values->input);
-    return pin_point(err, "%s", values->input);
+    *input = pin_input_open(values->input, err);
+    return *input >= 0;
 }
 
 static int print_result(struct pin_one_shot *run, const struct run_options *values) {
@@ -76,14 +74,6 @@ static int report_failure(const struct pin_one_shot *run, const struct pin_error
     return pin_report(err, json);
 }
 
-static int report_refusal(const struct pin_one_shot *run, const struct pin_findings *found, bool sync,
-                          bool json) {
-    struct pin_error err = {0};
-    if (!pin_run_audit_refusal(&run->front, found, sync, &err))
-        (void)pin_report(&err, false);
-    return pin_report_findings(found, json);
-}
-
 static int run_planned(struct pin_one_shot *run, const struct run_options *values, bool json) {
     struct pin_error err = {0};
     PIN_CLOSE int input = -1;
@@ -113,11 +103,13 @@ static int run_run(const struct pin_invocation *invocation) {
         (void)pin_find(&found, PIN_ERROR_USAGE, "--stream", "leave one of them out",
                        "--json and --stream exclude each other");
     run.front.request.records = run.front.request.hands_secrets = run.front.request.records_calls = true;
+    run.front.request.publishes = true;
     bool ok = !pin_found_any(&found) &&
               pin_front_bundle(&run.front, &values->front, invocation->arguments, invocation->argument_count,
                                &found) &&
               pin_front_plan(&run.front, &found);
-    int code = ok ? run_planned(&run, values, json) : report_refusal(&run, &found, values->audit_sync, json);
+    int code = ok ? run_planned(&run, values, json)
+                  : pin_refusal_report(&run.front, &found, values->audit_sync, json);
     pin_one_shot_free(&run);
     return code;
 }

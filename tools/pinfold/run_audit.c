@@ -6,7 +6,6 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "tools/pinfold/run_denials.h"
 
 #define RESERVED_BYTES (UINT64_C(64) * 1024) /* for the records that end a run */
 
@@ -190,12 +189,10 @@ bool pin_run_audit_call(struct pin_run_audit *audit, const json_t *denial) {
 }
 
 static json_t *usage_json(const struct pin_usage *usage) {
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:{s:I, s:I, s:I, s:I}}", "wall_ms",
-        (json_int_t)(usage->wall_ns / PIN_NS_PER_MS), "cpu_ms", (json_int_t)(usage->cpu_ns / PIN_NS_PER_MS),
-        "memory_peak_bytes", (json_int_t)usage->memory_peak_bytes, "pids_peak", (json_int_t)usage->pids_peak,
-        "egress", "allowed", (json_int_t)usage->egress.allowed, "denied", (json_int_t)usage->egress.denied,
-        "bytes_out", (json_int_t)usage->egress.bytes_out, "bytes_in", (json_int_t)usage->egress.bytes_in);
+    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "wall_ms", (json_int_t)(usage->wall_ns / PIN_NS_PER_MS),
+                     "cpu_ms", (json_int_t)(usage->cpu_ns / PIN_NS_PER_MS), "memory_peak_bytes",
+                     (json_int_t)usage->memory_peak_bytes, "pids_peak", (json_int_t)usage->pids_peak,
+                     "egress", pin_result_egress(usage));
 }
 
 static json_t *fault_json(const struct pin_error *error) {
@@ -208,14 +205,21 @@ static json_t *fault_json(const struct pin_error *error) {
     return object;
 }
 
+/* The limits that were hit, as the result has them. */
 static bool write_limits(struct pin_run_audit *audit, const struct pin_result *result,
                          struct pin_error *err) {
-    json_t *limits = pin_run_limits_hit(audit->bundle, result), *limit;
+    const json_t *denial;
     size_t i;
-    bool ok = true;
-    json_array_foreach(limits, i, limit) ok = ok && write_event(audit, "limit", json_incref(limit), err);
-    json_decref(limits);
-    return ok;
+    json_array_foreach(result->denials, i, denial) {
+        const char *denied = json_string_value(json_object_get(denial, "denied"));
+        if (denied == NULL || strcmp(denied, "limit") != 0)
+            continue;
+        json_t *data = json_copy((json_t *)(uintptr_t)denial);
+        (void)json_object_del(data, "denied");
+        if (!write_event(audit, "limit", data, err))
+            return false;
+    }
+    return true;
 }
 
 static json_t *end_data(const struct pin_result *result, const struct pin_error *error) {
@@ -245,11 +249,12 @@ bool pin_run_audit_end(struct pin_run_audit *audit, const struct pin_result *res
 }
 
 bool pin_run_audit_exec(struct pin_run_audit *audit, uint32_t exec, const char *const *args, size_t count,
-                        const struct pin_mask *mask, struct pin_error *err) {
+                        const char *user, const struct pin_mask *mask, struct pin_error *err) {
     if (!audit->lifecycle)
         return true;
     audit->exec = exec;
-    return write_event(audit, "exec", json_pack("{s:o}", "argv", arguments(mask, args, count)), err);
+    return write_event(audit, "exec",
+                       json_pack("{s:o, s:s*}", "argv", arguments(mask, args, count), "user", user), err);
 }
 
 bool pin_run_audit_exec_end(struct pin_run_audit *audit, uint32_t exec, const struct pin_result *result,
@@ -264,7 +269,7 @@ bool pin_run_audit_exec_end(struct pin_run_audit *audit, uint32_t exec, const st
 
 bool pin_run_audit_exec_refusal(struct pin_run_audit *audit, const char *const *args, size_t count,
                                 const struct pin_mask *mask, const struct pin_error *refusal,
-                                struct pin_error *err) {
+                                const json_t *denials, struct pin_error *err) {
     const struct pin_bundle_ext *ext = &audit->bundle->ext;
     char digest[PIN_DIGEST_TEXT];
     if (!audit->lifecycle)
@@ -274,6 +279,8 @@ bool pin_run_audit_exec_refusal(struct pin_run_audit *audit, const char *const *
                              escaped(ext->policy_name != NULL ? ext->policy_name : "", 256), "policy_digest",
                              pin_digest_print(digest, ext->policy_digest), "argv",
                              arguments(mask, args, count), "findings", fault_json(refusal));
+    if (data != NULL && json_array_size(denials) > 0)
+        set(data, "denials", json_deep_copy(denials));
     return write_event(audit, "refusal", data, err);
 }
 
@@ -310,8 +317,8 @@ static bool wants_refusals(const struct pin_policy *policy) {
     return false;
 }
 
-bool pin_run_audit_refusal(const struct pin_front *front, const struct pin_findings *found, bool sync,
-                           struct pin_error *err) {
+bool pin_run_audit_refusal(const struct pin_front *front, const struct pin_findings *found,
+                           const json_t *denials, bool sync, struct pin_error *err) {
     struct pin_run_audit audit = PIN_RUN_AUDIT_NONE;
     const struct pin_request *request = &front->request;
     char digest[PIN_DIGEST_TEXT];
@@ -326,6 +333,8 @@ bool pin_run_audit_refusal(const struct pin_front *front, const struct pin_findi
     for (size_t i = 0; i < found->count; i++)
         (void)json_array_append_new(findings, fault_json(&found->list[i]));
     set(data, "findings", findings);
+    if (denials != NULL)
+        set(data, "denials", json_deep_copy(denials));
     if (found->dropped > 0)
         set(data, "more_findings", json_integer((json_int_t)found->dropped));
     bool ok = pin_audit_open(&audit.log, true, err);

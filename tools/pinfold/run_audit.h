@@ -49,14 +49,15 @@ bool pin_run_audit_start(struct pin_run_audit *audit, const struct pin_bundle *b
 /* "secret" for each that is handed over, by name. */
 bool pin_run_audit_secrets(struct pin_run_audit *audit, const struct pin_secrets *secrets,
                            struct pin_error *err);
-/* A kept sandbox: one command of it, before it is started. A secret counts as of this command. */
+/* A kept sandbox: one command of it, before it is started. `user`: "UID:GID", NULL: the policy's. A secret
+ * counts as of this command. */
 bool pin_run_audit_exec(struct pin_run_audit *audit, uint32_t exec, const char *const *args, size_t count,
-                        const struct pin_mask *mask, struct pin_error *err);
+                        const char *user, const struct pin_mask *mask, struct pin_error *err);
 bool pin_run_audit_exec_end(struct pin_run_audit *audit, uint32_t exec, const struct pin_result *result,
                             struct pin_error *err);
 bool pin_run_audit_exec_refusal(struct pin_run_audit *audit, const char *const *args, size_t count,
                                 const struct pin_mask *mask, const struct pin_error *refusal,
-                                struct pin_error *err);
+                                const json_t *denials, struct pin_error *err);
 /* "end": of a kept sandbox; `why` it ended. */
 bool pin_run_audit_kept_end(struct pin_run_audit *audit, const char *why, const struct pin_usage *usage,
                             const struct pin_error *error, struct pin_error *err);
@@ -73,6 +74,6 @@ bool pin_run_audit_end(struct pin_run_audit *audit, const struct pin_result *res
                        const struct pin_error *error);
 void pin_run_audit_close(struct pin_run_audit *audit);
 
-/* A request that was refused, where its policy is known and wants that recorded. */
-bool pin_run_audit_refusal(const struct pin_front *front, const struct pin_findings *found, bool sync,
-                           struct pin_error *err);
+/* A request that was refused, where its policy is known and wants that recorded; `denials` may be NULL. */
+bool pin_run_audit_refusal(const struct pin_front *front, const struct pin_findings *found,
+                           const json_t *denials, bool sync, struct pin_error *err);

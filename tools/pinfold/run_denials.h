@@ -1,4 +1,4 @@
-/* run_denials.h: what was denied while a run lasted, each with the verdict that `pinfold policy why` gives:
+/* run_denials.h: what was denied while a run lasted, each with the answer of `pinfold policy why` ("why"):
  * what denied it, the line that says so, and the smallest edit that would allow it.
  *
  * For the audit log and the "denials" of a result: docs/results.md. Bounded: a loop inside fills no memory.
@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "policy/policy.h"
 #include "runtime/bundle/bundle.h"
 #include "runtime/supervise/result.h"
 
@@ -22,10 +23,13 @@ void pin_run_denials_add(struct pin_run_denials *denials, json_t *object);
 /* An event of the broker's (runtime/egress/session.h): only refusals are kept. */
 void pin_run_denials_egress(struct pin_run_denials *denials, const json_t *event);
 
-/* The limits that the run has hit, as a list of objects, which the caller owns. The edit doubles the limit:
- * how much would have been enough, nobody knows. */
-json_t *pin_run_limits_hit(const struct pin_bundle *bundle, const struct pin_result *result);
+struct pin_run_limits { /* that held, borrowed */
+    const struct pin_bundle *bundle;
+    const struct pin_policy *policy;
+    uint64_t own_time_ns; /* what the command itself was given, below the policy; 0: nothing of its own */
+};
 
-/* The whole list with the limits; the caller owns it. NULL: nothing was denied. */
-json_t *pin_run_denials_finish(struct pin_run_denials *denials, const struct pin_bundle *bundle,
+/* The whole list, at its end the limits that were hit, with an edit that doubles the limit: how much would
+ * have been enough, nobody knows. The caller owns it. NULL: nothing was denied. */
+json_t *pin_run_denials_finish(struct pin_run_denials *denials, const struct pin_run_limits *limits,
                                const struct pin_result *result);

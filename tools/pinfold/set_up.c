@@ -4,8 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/names.h"
 #include "base/units.h"
 #include "runtime/host/libexec.h"
 #include "tools/pinfold/way_out.h"
@@ -74,17 +77,24 @@ bool pin_set_up_bill_run(struct pin_bill *bill, const struct pin_result *result,
 
 static int egress_fd(void *self) {
     const struct pin_set_up_egress *egress = self;
-    return pin_egress_session_fd(egress->session);
+    int out = pin_egress_session_fd(egress->session),
+        in = pin_egress_session_fd(&egress->publishing->session);
+    if (egress->both >= 0)
+        return out < 0 && in < 0 ? -1 : egress->both;
+    return out >= 0 ? out : in;
 }
 
-static bool next_egress(void *self, json_t **object) {
-    struct pin_set_up_egress *egress = self;
-    struct pin_egress_event event;
-    if (!pin_egress_session_next(egress->session, &event))
-        return false;
-    if (object == NULL && (egress->wants == NULL || !egress->wants(egress->self, &event)))
-        return true;
-    json_t *json = pin_egress_event_json(&event, &egress->session->rules);
+/* A broker that has died stays readable. */
+static void forget_lost(const struct pin_set_up_egress *egress) {
+    const struct pin_egress_session *sessions[] = {egress->session, &egress->publishing->session};
+    for (size_t i = 0; egress->both >= 0 && i < PIN_COUNT(sessions); i++)
+        if (pin_egress_session_fd(sessions[i]) < 0)
+            (void)epoll_ctl(egress->both, EPOLL_CTL_DEL, sessions[i]->broker.control,
+                            NULL); /* it may be gone */
+}
+
+/* To whom sees all, and to the caller who wants it; true. */
+static bool hand_on(const struct pin_set_up_egress *egress, json_t *json, json_t **object) {
     if (egress->see != NULL)
         egress->see(egress->self, json);
     if (object != NULL)
@@ -94,9 +104,81 @@ static bool next_egress(void *self, json_t **object) {
     return true;
 }
 
-static void end_egress(void *self) {
+/* Nobody is denied anything by these: they are seen, whoever wants the others. */
+static bool next_published(struct pin_set_up_egress *egress, json_t **object) {
+    json_t *json;
+    if (!pin_publishing_next(egress->publishing, &json)) {
+        forget_lost(egress);
+        return false;
+    }
+    return hand_on(egress, json, object);
+}
+
+static bool next_egress(void *self, json_t **object) {
     struct pin_set_up_egress *egress = self;
-    pin_egress_session_end(egress->session);
+    struct pin_egress_event event;
+    if (!pin_egress_session_next(egress->session, &event))
+        return next_published(egress, object);
+    if (object == NULL && (egress->wants == NULL || !egress->wants(egress->self, &event)))
+        return true;
+    json_t *json = pin_egress_event_json(&event, &egress->session->rules);
+    return hand_on(egress, json, object);
+}
+
+static void settle_egress(void *self) {
+    struct pin_set_up_egress *egress = self;
+    pin_egress_session_settle(egress->session);
+}
+
+size_t pin_set_up_lost(const struct pin_set_up_egress *egress, const char *names[PIN_EGRESS_LOST_MAX]) {
+    size_t count = 0;
+    if (egress->session == NULL)
+        return 0; /* never started */
+    if (egress->session->lost)
+        names[count++] = "egress"; /* the network was closed since */
+    if (egress->publishing->session.lost)
+        names[count++] = "publish"; /* and nobody was let in any more */
+    return count;
+}
+
+static size_t lost_egress(void *self, const char *names[PIN_EGRESS_LOST_MAX]) {
+    return pin_set_up_lost(self, names);
+}
+
+static bool end_egress(void *self, bool drains) {
+    struct pin_set_up_egress *egress = self;
+    return pin_egress_session_end(egress->session, drains) && pin_publishing_end(egress->publishing, drains);
+}
+
+bool pin_set_up_needs_folder(const struct pin_plan *plan) {
+    for (size_t i = 0; i < plan->publish_count; i++)
+        if (plan->publish[i].at == PIN_PUBLISH_UNIX)
+            return true;
+    return false;
+}
+
+static bool publish(struct pin_set_up_egress *egress, const struct pin_front *front, int door,
+                    const char *program, struct pin_error *err) {
+    const struct pin_publishing_plan plan = {
+        .program = program,
+        .list = front->plan->publish,
+        .count = front->plan->publish_count,
+        .limits = &front->bundle->ext.egress_limits,
+        .door = door,
+        .folder = egress->folder,
+    };
+    return pin_publishing_start(egress->publishing, &plan, err);
+}
+
+static bool watch_both(struct pin_set_up_egress *egress, struct pin_error *err) {
+    const int fds[] = {egress->session->broker.control, egress->publishing->session.broker.control};
+    egress->both = epoll_create1(EPOLL_CLOEXEC);
+    for (size_t i = 0; i < PIN_COUNT(fds); i++) {
+        struct epoll_event event = {.events = EPOLLIN};
+        if (egress->both < 0 || epoll_ctl(egress->both, EPOLL_CTL_ADD, fds[i], &event) != 0)
+            return pin_fail_errno(err, "watch the brokers");
+    }
+    return true;
 }
 
 bool pin_set_up_egress_start(struct pin_set_up_egress *egress, const struct pin_front *front,
@@ -104,13 +186,19 @@ bool pin_set_up_egress_start(struct pin_set_up_egress *egress, const struct pin_
     char program[PATH_MAX];
     struct pin_egress_setup setup = pin_front_egress(front);
     *ops = (struct pin_egress_ops){.self = egress};
-    if (!front->plan->egress)
+    bool out = front->plan->egress, in = front->plan->publish_count > 0;
+    egress->both = -1;
+    if (!out && !in)
         return true;
-    *ops = (struct pin_egress_ops){egress, egress_fd, next_egress, end_egress};
+    *ops = (struct pin_egress_ops){egress, egress_fd, next_egress, settle_egress, end_egress, lost_egress};
     struct pin_secrets login = {0};
-    bool started = pin_libexec_find("pinfold-broker", program, err) &&
-                   pin_way_out_find(&front->bundle->ext, &setup, &login, err) &&
-                   pin_egress_session_start(egress->session, program, &setup, &sandbox->egress, err);
+    bool started =
+        pin_libexec_find("pinfold-broker", program, err) &&
+        (!out || (pin_way_out_find(&front->bundle->ext, &setup, &login, err) &&
+                  pin_egress_session_start(egress->session, program, &setup, &sandbox->egress, err))) &&
+        (!in || publish(egress, front, sandbox->door, program, err)) &&
+        (!out || !in || watch_both(egress, err));
+    pin_close_fd(&sandbox->door); /* nobody else joins by it */
     pin_secrets_free(&login);
     return started;
 }

@@ -7,10 +7,14 @@
 #include "runtime/bills/bill.h"
 #include "runtime/build/build.h"
 #include "runtime/bundle/bundle.h"
+#include "runtime/egress/published.h"
 #include "runtime/egress/session.h"
 #include "runtime/state/slots.h"
 #include "runtime/supervise/supervise.h"
 #include "tools/pinfold/front.h"
+
+/* Whether the plan publishes a port at a UNIX socket. */
+bool pin_set_up_needs_folder(const struct pin_plan *plan);
 
 void pin_set_up_limits(const struct pin_bundle_ext *ext, struct pin_limits *limits);
 /* A list that ends with NULL, as the kernel's do; a bundle's are counted. */
@@ -30,11 +34,18 @@ bool pin_set_up_bill_run(struct pin_bill *bill, const struct pin_result *result,
 /* What sees the broker's events; NULL functions see none. */
 struct pin_set_up_egress {
     struct pin_egress_session *session;
+    struct pin_publishing *publishing;
+    int folder; /* for the UNIX sockets of published ports; -1: none is asked for */
+    int both;   /* where there are events of two brokers; -1: of one at most. The caller closes it */
     void *self;
     bool (*wants)(void *self,
                   const struct pin_egress_event *event); /* as JSON, even where nobody else does */
-    void (*see)(void *self, const json_t *event);
+    void (*see)(void *self, json_t *event);              /* and may add to it */
 };
-/* Starts the broker where the plan has one; `ops` are then of `egress`, which must stay. */
+/* "egress", "publish": whose broker has died before the sandbox did. */
+size_t pin_set_up_lost(const struct pin_set_up_egress *egress, const char *names[PIN_EGRESS_LOST_MAX]);
+
+/* Starts the brokers that the plan has, one for what leaves and one for published ports; `ops` are then of
+ * `egress`, which must stay. */
 bool pin_set_up_egress_start(struct pin_set_up_egress *egress, const struct pin_front *front,
                              struct pin_sandbox *sandbox, struct pin_egress_ops *ops, struct pin_error *err);

@@ -53,6 +53,7 @@ struct pin_cgroup *pin_cgroup_new(const struct pin_cgroup_facts *facts, const ch
     group->oom_fd = group->oom_counter = -1;
     group->swap = facts->swap;
     group->shared_parent = strcmp(facts->group, "pinfold") == 0;
+    group->in_unit = facts->in_unit;
     return group;
 }
 

@@ -30,6 +30,7 @@ struct pin_cgroup_limits {
     const char *cpuset_cpus, *cpuset_mems; /* NULL: the parent's */
     uint32_t
         also; /* set of 1u << controller to be in without a limit: PIN_CGROUP_FREEZER for pausing on v1 */
+    bool host_swaps; /* there is swap space, which version 1 has to be kept from */
 };
 
 struct pin_cgroup_usage {

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/names.h"
 #include "base/units.h"
+#include "base/user_namespace.h"
 #include "policy/policy.h"
 #include "runtime/build/cgroup/cpuset.h"
 #include "runtime/build/cgroup/files.h"
@@ -76,6 +77,19 @@ static bool remove_leftover(const struct making *making, struct pin_error *err) 
     return pin_cgroup_clear(old, err);
 }
 
+/* One that was made and can't be opened is in no list of what is to be undone. */
+static bool open_made(struct making *making, const struct pin_cgroup_hierarchy *hierarchy, bool ours) {
+    char full[PIN_CGROUP_FULL];
+    if (pin_cgroup_open_dir(making->group, hierarchy))
+        return true;
+    int cause = errno;
+    pin_cgroup_full_path(making->group, hierarchy->base, full);
+    if (ours)
+        (void)rmdir(full); /* or the next command that takes this slot does */
+    errno = cause;
+    return false;
+}
+
 /* Leftovers are removed in all hierarchies at once, so that the first hierarchy is the one that meets them.
  */
 static bool make_dir(struct making *making, const struct pin_cgroup_hierarchy *hierarchy,
@@ -87,9 +101,8 @@ static bool make_dir(struct making *making, const struct pin_cgroup_hierarchy *h
             return pin_wrap(err, "clear the cgroup that a dead sandbox left");
         made = make_directory(group, hierarchy->base);
     }
-    if (!made && errno == EEXIST && making->adopt)
-        made = true;
-    if (!made || !pin_cgroup_open_dir(group, hierarchy)) {
+    bool adopted = !made && errno == EEXIST && making->adopt;
+    if ((!made && !adopted) || !open_made(making, hierarchy, made)) {
         (void)pin_fail_errno(err, "make the cgroup '%s/%s'", hierarchy->base, group->path);
         return pin_point(err, "%s/%s", hierarchy->base, group->path);
     }
@@ -120,8 +133,8 @@ static bool make_dirs(struct making *making, uint32_t wanted, struct pin_error *
     const struct pin_cgroup_facts *facts = making->facts;
     for (size_t i = 0; i < facts->count; i++) {
         const struct pin_cgroup_hierarchy *hierarchy = &facts->hierarchies[i];
-        bool needed =
-            (hierarchy->controllers & wanted) != 0 || (hierarchy->v2 && facts->kind == PIN_CGROUP_V2);
+        bool needed = (hierarchy->controllers & wanted) != 0 || facts->in_unit ||
+                      (hierarchy->v2 && facts->kind == PIN_CGROUP_V2);
         struct pin_error found = {0};
         if (!needed || !hierarchy->usable || make_dir(making, hierarchy, &found) ||
             may_do_without(making, hierarchy->controllers))
@@ -135,7 +148,17 @@ static bool make_dirs(struct making *making, uint32_t wanted, struct pin_error *
 struct handing {
     const char *list;
     int cause;
+    bool given; /* the levels above are systemd's, which hands down what it gives an ordinary user */
 };
+
+/* A list that has one that the level above keeps is refused whole. */
+static void hand_down_each(int dir, const char *list) {
+    char copy[256];
+    (void)snprintf(copy, sizeof(copy), "%s", list);
+    char *rest = copy;
+    for (char *word; (word = strsep(&rest, " ")) != NULL;)
+        (void)pin_cgroup_file_write(dir, "cgroup.subtree_control", word); /* who sets it finds out */
+}
 
 static bool hand_down(void *context, const char *directory) {
     struct handing *handing = context;
@@ -143,7 +166,11 @@ static bool hand_down(void *context, const char *directory) {
     if (dir >= 0 && pin_cgroup_file_write(dir, "cgroup.subtree_control", handing->list))
         return true;
     handing->cause = errno;
-    return false;
+    if (dir < 0 || !handing->given)
+        return false;
+    if (handing->cause == ENOENT)
+        hand_down_each(dir, handing->list);
+    return handing->cause == ENOENT || handing->cause == EACCES || handing->cause == EPERM;
 }
 
 /* Version 2: a group has a controller's files once each group above it has handed the controller down. False
@@ -159,7 +186,9 @@ static bool enable_controllers(struct making *making, const struct pin_cgroup_di
             (void)snprintf(list + used, sizeof(list) - used, "%s+%s", used > 0 ? " " : "",
                            pin_cgroup_controller_name((enum pin_cgroup_controller)c, true));
     }
-    struct handing handing = {.list = list};
+    bool ordinary = geteuid() != 0 || pin_in_user_namespace();
+    const struct pin_cgroup_hierarchy *unified = &making->facts->hierarchies[making->facts->unified];
+    struct handing handing = {.list = list, .given = ordinary && strcmp(dir->base, unified->mount) == 0};
     making->enabled = pin_cgroup_walk_levels(making->group, dir->base, hand_down, &handing);
     errno = handing.cause;
     return making->enabled;
@@ -303,7 +332,10 @@ struct pin_cgroup *pin_cgroup_adopt_at(const struct pin_cgroup_facts *facts, con
     struct pin_cgroup *group = create(facts, path, EXISTING_ADOPTED, &limits, 0, &missing, err);
     if (group == NULL || (pin_cgroup_is_empty(group, &empty, err) && empty))
         return group;
-    if (!pin_is_set(err))
+    struct pin_error later = {0};
+    if (pin_is_set(err)) /* nobody knows yet that it has been made */
+        (void)pin_cgroup_remove(group, 0, &later);
+    else
         (void)pin_fail(err, PIN_ERROR_BUSY, "container's cgroup is not empty: '%s'", path);
     pin_cgroup_free(group);
     return NULL;

@@ -120,7 +120,7 @@ static bool has_word(struct piece list, const char *word) {
 }
 
 /* The line's fields: 3 root, 4 mount point, 5 options, … "-", type, source, super options: proc(5). */
-static bool read_mount(struct piece line, struct pin_cgroup_hierarchy *made) {
+static bool read_mount(struct piece line, struct pin_cgroup_hierarchy *made, bool *tracking) {
     struct piece fields[MOUNTINFO_FIELDS];
     size_t count = 0, dash = 0;
     while (count < MOUNTINFO_FIELDS && take_piece(&line, ' ', &fields[count])) {
@@ -136,7 +136,8 @@ static bool read_mount(struct piece line, struct pin_cgroup_hierarchy *made) {
         return false;
     made->controllers = made->v2 ? 0 : find_controllers(fields[dash + 3], ',');
     made->read_only = has_word(fields[5], "ro") || has_word(fields[dash + 3], "ro");
-    return (made->v2 || made->controllers != 0) && copy_path(fields[3], made->shown) &&
+    *tracking = !made->v2 && has_word(fields[dash + 3], "name=systemd");
+    return (made->v2 || made->controllers != 0 || *tracking) && copy_path(fields[3], made->shown) &&
            copy_path(fields[4], made->mount);
 }
 
@@ -175,12 +176,11 @@ static void add_own(struct pin_cgroup_facts *facts, struct piece line) {
     }
 }
 
-/* The own cgroup as the mount shows it: "" for its top; NULL when it isn't below it. */
-static const char *own_below_mount(const struct pin_cgroup_hierarchy *hierarchy) {
+const char *pin_cgroup_below_mount(const struct pin_cgroup_hierarchy *hierarchy, const char *path) {
     size_t top = strcmp(hierarchy->shown, "/") == 0 ? 0 : strlen(hierarchy->shown);
-    if (hierarchy->own[0] == '\0' || strncmp(hierarchy->own, hierarchy->shown, top) != 0)
+    if (path[0] == '\0' || strncmp(path, hierarchy->shown, top) != 0)
         return NULL;
-    const char *rest = hierarchy->own + top;
+    const char *rest = path + top;
     if (strcmp(rest, "/") == 0)
         return "";
     return rest[0] == '\0' || rest[0] == '/' ? rest : NULL;
@@ -196,7 +196,7 @@ static void strip_leaf(char *base, const char *group) {
 }
 
 static void find_base(struct pin_cgroup_hierarchy *hierarchy, bool privileged, const char *group) {
-    const char *below = privileged ? "" : own_below_mount(hierarchy);
+    const char *below = privileged ? "" : pin_cgroup_below_mount(hierarchy, hierarchy->own);
     if (hierarchy->read_only || below == NULL)
         return;
     int size = snprintf(hierarchy->base, PIN_CGROUP_PATH, "%s%s", hierarchy->mount, below);
@@ -238,9 +238,15 @@ void pin_cgroup_facts_parse(const char *mountinfo, const char *cgroup, bool priv
     (void)snprintf(facts->group, sizeof(facts->group), "%s", group);
     struct piece mounts = {mountinfo, strlen(mountinfo)}, groups = {cgroup, strlen(cgroup)}, line;
     struct pin_cgroup_hierarchy made;
-    while (take_piece(&mounts, '\n', &line))
-        if (read_mount(line, &made))
+    bool tracking;
+    while (take_piece(&mounts, '\n', &line)) {
+        if (!read_mount(line, &made, &tracking))
+            continue;
+        if (!tracking)
             add_mount(facts, &made);
+        else if (facts->tracking.mount[0] == '\0' || in_usual_place(&made))
+            facts->tracking = made;
+    }
     while (take_piece(&groups, '\n', &line))
         add_own(facts, line);
     for (size_t i = 0; i < facts->count; i++)
@@ -345,9 +351,14 @@ uint32_t pin_cgroup_facts_lack(const struct pin_cgroup_facts *facts, const char 
 }
 
 void pin_cgroup_facts_at_top(struct pin_cgroup_facts *facts) {
-    if (facts->unified < 0)
-        return;
-    struct pin_cgroup_hierarchy *unified = &facts->hierarchies[facts->unified];
-    memcpy(unified->base, unified->mount, sizeof(unified->base));
-    unified->usable = true;
+    facts->in_unit = facts->kind != PIN_CGROUP_V2;
+    if (facts->in_unit && facts->tracking.mount[0] != '\0' && facts->count < PIN_CGROUP_HIERARCHIES)
+        facts->hierarchies[facts->count++] = facts->tracking;
+    for (size_t i = 0; i < facts->count; i++) {
+        struct pin_cgroup_hierarchy *hierarchy = &facts->hierarchies[i];
+        if (!hierarchy->v2 && hierarchy->controllers != 0)
+            continue;
+        memcpy(hierarchy->base, hierarchy->mount, sizeof(hierarchy->base));
+        hierarchy->usable = !hierarchy->read_only;
+    }
 }

@@ -62,6 +62,9 @@ struct pin_cgroup_facts {
     char group[32];  /* the folder of our groups: see pin_state_tag() */
     size_t count;
     struct pin_cgroup_hierarchy hierarchies[PIN_CGROUP_HIERARCHIES];
+    struct pin_cgroup_hierarchy tracking; /* systemd's of version 1, without controllers, in which it finds
+                                             its units; no mount: there is none */
+    bool in_unit; /* groups lie below a unit of systemd's, in the hierarchies without controllers too */
     int8_t where[PIN_CGROUP_CONTROLLER_COUNT]; /* index of the hierarchy, or -1 */
     int8_t unified;                            /* index of the v2 hierarchy, or -1 */
     char why[160], hint[160];                  /* of a host on which no group can be made; "" */
@@ -77,8 +80,14 @@ void pin_cgroup_facts_parse(const char *mountinfo, const char *cgroup, bool priv
  */
 void pin_cgroup_facts_unified(struct pin_cgroup_facts *facts, const char *controllers);
 
-/* The same facts with groups at the top of version 2, whoever we are: for a path that systemd has chosen. */
+/* The same facts for a path that systemd has chosen: groups are at the top of version 2, whoever we are. With
+ * version 1 they are in every hierarchy, systemd's own ones included: a unit whose processes are in none of
+ * those has ended. */
 void pin_cgroup_facts_at_top(struct pin_cgroup_facts *facts);
+
+/* The part of `path`, a line of /proc/PID/cgroup, that lies below what the mount shows at its top: "" for the
+ * top itself, NULL when it isn't below it. Points into `path`. */
+const char *pin_cgroup_below_mount(const struct pin_cgroup_hierarchy *hierarchy, const char *path);
 
 /* The facts of this process and host. False only when procfs can't be read. */
 bool pin_cgroup_facts_get(const char *group, struct pin_cgroup_facts *facts, struct pin_error *err);

@@ -16,6 +16,7 @@ struct pin_cgroup_dir {
 struct pin_cgroup {
     char path[PIN_CGROUP_PATH]; /* below each base */
     bool shared_parent;         /* the folder of the groups stays: it is used again at once */
+    bool in_unit;               /* the group above is a unit of systemd's, version 1 */
     bool same_processes;        /* in every directory: looking into the first is enough */
     bool swap;                  /* the host has swap space */
     size_t count;

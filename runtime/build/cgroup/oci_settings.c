@@ -17,8 +17,11 @@ static enum outcome print_u64(char value[VALUE_ROOM], uint64_t number) {
     return SET;
 }
 
-/* Negative is "unlimited", which version 1 writes as -1. */
+/* In every limit 0 asks for nothing, as engines mean it, and as the ceiling takes it.
+ * Negative is "unlimited", which version 1 writes as -1. */
 static enum outcome print_limit(char value[VALUE_ROOM], bool v2, int64_t number) {
+    if (number == 0)
+        return ABSENT;
     if (number >= 0)
         return print_u64(value, (uint64_t)number);
     (void)snprintf(value, VALUE_ROOM, "%s", v2 ? "max" : "-1");
@@ -39,9 +42,9 @@ static enum outcome memory(const struct pin_bundle_resources *from, bool v2, cha
 static enum outcome swap(const struct pin_bundle_resources *from, bool v2, char value[VALUE_ROOM]) {
     if (!from->has_swap)
         return ABSENT;
-    if (!v2 || from->swap < 0)
+    if (!v2 || from->swap <= 0)
         return print_limit(value, v2, from->swap);
-    if (!from->has_memory || from->memory < 0 || from->swap < from->memory)
+    if (!from->has_memory || from->memory <= 0 || from->swap < from->memory)
         return IMPOSSIBLE;
     return print_u64(value, (uint64_t)(from->swap - from->memory));
 }
@@ -50,6 +53,13 @@ static enum outcome reservation(const struct pin_bundle_resources *from, bool v2
     if (!from->has_reservation)
         return ABSENT;
     return v2 && from->reservation < 0 ? print_u64(value, 0) : print_limit(value, v2, from->reservation);
+}
+
+/* Version 2 counts it with the rest of the memory. */
+static enum outcome kernel_tcp(const struct pin_bundle_resources *from, bool v2, char value[VALUE_ROOM]) {
+    if (!from->has_kernel_tcp || from->kernel_tcp == 0 || (v2 && from->kernel_tcp < 0))
+        return ABSENT;
+    return v2 ? IMPOSSIBLE : print_limit(value, false, from->kernel_tcp);
 }
 
 static enum outcome swappiness(const struct pin_bundle_resources *from, bool v2, char value[VALUE_ROOM]) {
@@ -132,7 +142,7 @@ static enum outcome cpuset_mems(const struct pin_bundle_resources *from, bool v2
 
 static enum outcome pids(const struct pin_bundle_resources *from, bool v2, char value[VALUE_ROOM]) {
     (void)v2;
-    return from->has_pids ? print_limit(value, true, from->pids > 0 ? from->pids : -1) : ABSENT;
+    return from->has_pids ? print_limit(value, true, from->pids) : ABSENT;
 }
 
 /* Weights of block devices are 10 to 1000 in version 1, and 1 to 10000 in version 2. */
@@ -151,22 +161,23 @@ static const struct row {
     const char *v1, *v2, *pointer; /* below /linux/resources */
     print_field *print;
 } rows[] = {
-    {PIN_CGROUP_MEMORY,  "memory.limit_in_bytes",       "memory.max",      "memory/limit",            memory       },
-    {PIN_CGROUP_MEMORY,  "memory.memsw.limit_in_bytes", "memory.swap.max", "memory/swap",             swap         },
-    {PIN_CGROUP_MEMORY,  "memory.soft_limit_in_bytes",  "memory.low",      "memory/reservation",      reservation  },
-    {PIN_CGROUP_MEMORY,  "memory.swappiness",           NULL,              "memory/swappiness",       swappiness   },
-    {PIN_CGROUP_MEMORY,  "memory.oom_control",          NULL,              "memory/disableOOMKiller", no_oom_killer},
-    {PIN_CGROUP_CPU,     "cpu.idle",                    "cpu.idle",        "cpu/idle",                cpu_idle     },
-    {PIN_CGROUP_CPU,     "cpu.shares",                  "cpu.weight",      "cpu/shares",              cpu_shares   },
-    {PIN_CGROUP_CPU,     "cpu.cfs_period_us",           NULL,              "cpu/period",              cpu_period   },
-    {PIN_CGROUP_CPU,     "cpu.cfs_quota_us",            "cpu.max",         "cpu/quota",               cpu_quota    },
-    {PIN_CGROUP_CPU,     "cpu.cfs_burst_us",            "cpu.max.burst",   "cpu/burst",               cpu_burst    },
-    {PIN_CGROUP_CPU,     "cpu.rt_period_us",            NULL,              "cpu/realtimePeriod",      rt_period    },
-    {PIN_CGROUP_CPU,     "cpu.rt_runtime_us",           NULL,              "cpu/realtimeRuntime",     rt_runtime   },
-    {PIN_CGROUP_CPUSET,  "cpuset.cpus",                 "cpuset.cpus",     "cpu/cpus",                cpuset_cpus  },
-    {PIN_CGROUP_CPUSET,  "cpuset.mems",                 "cpuset.mems",     "cpu/mems",                cpuset_mems  },
-    {PIN_CGROUP_PIDS,    "pids.max",                    "pids.max",        "pids/limit",              pids         },
-    {PIN_CGROUP_NET_CLS, "net_cls.classid",             NULL,              "network/classID",         net_class    },
+    {PIN_CGROUP_MEMORY,  "memory.limit_in_bytes",          "memory.max",      "memory/limit",            memory       },
+    {PIN_CGROUP_MEMORY,  "memory.memsw.limit_in_bytes",    "memory.swap.max", "memory/swap",             swap         },
+    {PIN_CGROUP_MEMORY,  "memory.soft_limit_in_bytes",     "memory.low",      "memory/reservation",      reservation  },
+    {PIN_CGROUP_MEMORY,  "memory.swappiness",              NULL,              "memory/swappiness",       swappiness   },
+    {PIN_CGROUP_MEMORY,  "memory.kmem.tcp.limit_in_bytes", NULL,              "memory/kernelTCP",        kernel_tcp   },
+    {PIN_CGROUP_MEMORY,  "memory.oom_control",             NULL,              "memory/disableOOMKiller", no_oom_killer},
+    {PIN_CGROUP_CPU,     "cpu.idle",                       "cpu.idle",        "cpu/idle",                cpu_idle     },
+    {PIN_CGROUP_CPU,     "cpu.shares",                     "cpu.weight",      "cpu/shares",              cpu_shares   },
+    {PIN_CGROUP_CPU,     "cpu.cfs_period_us",              NULL,              "cpu/period",              cpu_period   },
+    {PIN_CGROUP_CPU,     "cpu.cfs_quota_us",               "cpu.max",         "cpu/quota",               cpu_quota    },
+    {PIN_CGROUP_CPU,     "cpu.cfs_burst_us",               "cpu.max.burst",   "cpu/burst",               cpu_burst    },
+    {PIN_CGROUP_CPU,     "cpu.rt_period_us",               NULL,              "cpu/realtimePeriod",      rt_period    },
+    {PIN_CGROUP_CPU,     "cpu.rt_runtime_us",              NULL,              "cpu/realtimeRuntime",     rt_runtime   },
+    {PIN_CGROUP_CPUSET,  "cpuset.cpus",                    "cpuset.cpus",     "cpu/cpus",                cpuset_cpus  },
+    {PIN_CGROUP_CPUSET,  "cpuset.mems",                    "cpuset.mems",     "cpu/mems",                cpuset_mems  },
+    {PIN_CGROUP_PIDS,    "pids.max",                       "pids.max",        "pids/limit",              pids         },
+    {PIN_CGROUP_NET_CLS, "net_cls.classid",                NULL,              "network/classID",         net_class    },
 };
 
 static bool refuse(struct pin_error *err, const char *pointer, bool v2) {

@@ -37,6 +37,21 @@ static bool remove_below(void *context, int parent, const char *name) {
     return remove_directory(parent, name, context);
 }
 
+/* Where systemd makes no groups for its units we have made the unit's, and those of its slices, which are
+ * used no more when they are empty. Elsewhere the slices are systemd's, and so is the unit where it looks for
+ * it: it takes a unit for ended by that. */
+static void remove_unit(const struct pin_cgroup_dir *dir, char *full) {
+    static const uint32_t of_systemd = 1u << PIN_CGROUP_CPU | 1u << PIN_CGROUP_MEMORY | 1u << PIN_CGROUP_IO |
+                                       1u << PIN_CGROUP_DEVICES | 1u << PIN_CGROUP_PIDS;
+    bool ours = (dir->controllers & of_systemd) == 0;
+    size_t top = strlen(dir->base);
+    if (dir->v2 || dir->controllers == 0)
+        return;
+    do
+        *strrchr(full, '/') = '\0';
+    while (strlen(full) > top && rmdir(full) == 0 && ours);
+}
+
 /* A test's own folder goes when it is empty; the one of all sandboxes is used again at once. */
 static void remove_parent(const struct pin_cgroup *group, char *full) {
     char *slash = strrchr(full, '/');
@@ -61,7 +76,10 @@ static bool remove_dir(const struct pin_cgroup *group, const struct pin_cgroup_d
             return pin_fail_errno(err, "remove the cgroup '%s'", full);
         }
     }
-    remove_parent(group, full);
+    if (group->in_unit)
+        remove_unit(dir, full);
+    else
+        remove_parent(group, full);
     return true;
 }
 

@@ -46,6 +46,11 @@ static bool print_swap(const struct pin_cgroup_limits *limits, bool v2, char val
     return print_number(value, sum);
 }
 
+static bool print_swappiness(const struct pin_cgroup_limits *limits, bool v2, char value[VALUE_ROOM]) {
+    (void)v2;
+    return limits->swap_bytes == 0 && limits->host_swaps && print_number(value, 0);
+}
+
 static uint64_t period_us(uint32_t millicpus) {
     return (uint64_t)millicpus * PERIOD_US / 1000 >= QUOTA_LEAST_US ? PERIOD_US : LONG_PERIOD_US;
 }
@@ -98,6 +103,8 @@ static const struct row {
      print_memory                                                                                                           },
     {PIN_CGROUP_MEMORY, PIN_PROTECT_SWAP,   PIN_CGROUP_MUST, "memory.memsw.limit_in_bytes", "memory.swap.max",
      print_swap                                                                                                             },
+    {PIN_CGROUP_MEMORY, -1,                 PIN_CGROUP_MAY,  "memory.swappiness",           NULL,
+     print_swappiness                                                                                                       }, /* version 1 bounds the sum: this keeps it in memory */
     {PIN_CGROUP_MEMORY, -1,                 PIN_CGROUP_MAY,  NULL,                          "memory.oom.group",
      print_oom_group                                                                                                        }, /* before Linux 4.19 */
     {PIN_CGROUP_CPU,    PIN_PROTECT_CPUS,   PIN_CGROUP_MUST, "cpu.cfs_period_us",           NULL,               print_period},

@@ -1,9 +1,9 @@
 /* pinfold-scope PID: has systemd's user manager move a process into a scope of its own, with its cgroup
  * delegated to the user. A program by itself, so that `pinfold run` doesn't load libsystemd; it is run only
  * where the user's cgroup isn't delegated yet.
- * pinfold-scope PID UNIT SLICE: the same for an engine's container, as a unit that the engine names; root
- * asks the system's manager. Exits 0 when the process has been moved; otherwise says why in one line, and
- * exits 1.
+ * pinfold-scope PID UNIT SLICE: the same for an engine's container, as a unit that the engine names; root,
+ * but not that of a user namespace, asks the system's manager. Exits 0 when the process has been moved;
+ * otherwise says why in one line, and exits 1.
  *
  * Source: org.freedesktop.systemd1(5), systemd.resource-control(5) "Delegate".
  */
@@ -17,6 +17,7 @@
 #include <systemd/sd-bus.h>
 
 #include "base/units.h"
+#include "base/user_namespace.h"
 
 #define MANAGER "org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"
 
@@ -150,7 +151,9 @@ int main(int argc, char **argv) {
     sd_bus *bus = NULL;
     (void)alarm(2 * PATIENCE_US / 1000000); /* whatever the bus does */
     default_runtime_dir();
-    int result = argc == 4 && getuid() == 0 ? sd_bus_open_system(&bus) : sd_bus_open_user(&bus);
+    /* root of a user namespace is an ordinary user's engine: its manager is the user's */
+    bool systems = argc == 4 && getuid() == 0 && !pin_in_user_namespace();
+    int result = systems ? sd_bus_open_system(&bus) : sd_bus_open_user(&bus);
     int status = result < 0 ? fail("reach systemd", result) : move_process(bus, &request);
     sd_bus_flush_close_unref(bus);
     return status;

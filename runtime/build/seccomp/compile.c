@@ -118,6 +118,10 @@ static enum found find_number(const struct compiler *self, const char *name, int
     return absent && !self->filter->compat ? FOUND_ABSENT : FOUND_NUMBER;
 }
 
+bool pin_program_knows(const char *name) {
+    return pin_syscall_find(name) != NULL || seccomp_syscall_resolve_name(name) != __NR_SCMP_ERROR;
+}
+
 static bool denies(enum pin_filter_action action) {
     return action == PIN_FILTER_ERRNO || action == PIN_FILTER_TRAP || action == PIN_FILTER_KILL_THREAD ||
            action == PIN_FILTER_KILL_PROCESS;

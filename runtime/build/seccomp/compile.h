@@ -27,6 +27,9 @@ struct pin_program {
  * that is only denied is covered by the answer to unknown numbers. */
 bool pin_program_compile(const struct pin_filter *filter, struct pin_program *program, struct pin_error *err);
 
+/* Whether libseccomp or our tables have the call, for any architecture. */
+bool pin_program_knows(const char *name);
+
 /* Frees the code; NULL and a zeroed program are fine. */
 void pin_program_free(struct pin_program *program);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "policy/publish.h"
 #include "runtime/egress/broker/account.h"
 #include "runtime/egress/broker/poll.h"
 #include "runtime/egress/broker/report.h"
@@ -16,6 +17,9 @@ struct resolver;
 struct conn;
 struct dial;
 struct flows;
+struct inward;
+struct service;
+struct openings;
 
 struct broker {
     struct poll poll;
@@ -31,16 +35,24 @@ struct broker {
     struct pin_bucket new_names; /* below wildcards */
     uint64_t wildcard_names;
     struct resolver *resolver;
-    struct dial *dials;  /* under way */
-    struct conn *conns;  /* open or being made */
-    struct flows *flows; /* of UDP; NULL: none are served */
+    struct service *services; /* asked for, not yet answered */
+    size_t service_count;
+    struct pin_bucket service_rate;
+    struct dial *dials;        /* under way */
+    struct conn *conns;        /* open or being made */
+    struct openings *openings; /* NULL: connections are accepted at once */
+    struct flows *flows;       /* of UDP; NULL: none are served */
     uint64_t next_id;
     bool throttled;       /* some connection waits for its rate */
     bool accept_paused;   /* no descriptor was left */
     size_t pending_bytes; /* read and not yet taken by the other side, all connections */
     uint8_t *buffer;      /* for one read at a time */
     bool ended;
+    bool is_cut;      /* at the end nothing more goes out */
+    bool is_draining; /* the programs are gone: what they have sent still goes out, for a while */
     int sockets[PIN_EGRESS_SOCKET_COUNT], life; /* as they were handed over; -1: absent */
+    int door, listeners[PIN_PUBLISH_MAX];       /* of the one that lets the host in: inward.h */
+    struct inward *inward;                      /* NULL: it isn't that one */
 };
 #define BROKER_BUFFER (1024u * 1024)
 

@@ -2,19 +2,24 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <linux/tcp.h>
+
 #include "base/units.h"
 #include "policy/egress_terms.h"
+#include "runtime/egress/broker/openings.h"
 #include "runtime/egress/broker/relay.h"
 #include "runtime/egress/broker/status.h"
 
-#define ACCEPT_ROUND 32              /* then the others have their turn */
+#define AWAIT_NS (5 * PIN_NS_PER_S) /* for the program's side, once the other is there */
+#define DISCARD_MAX (1u << 30)
+#define DISCARD_ROUNDS 64
+#define LEFT_ROUNDS 16               /* of answers that nobody reads */
 #define CHECK_NS (20 * PIN_NS_PER_S) /* for the bytes that are checked to be whole */
 
 static void reset_on_close(int fd) {
@@ -23,17 +28,9 @@ static void reset_on_close(int fd) {
         (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)); /* else it closes in the other way */
 }
 
-static void refuse_socket(int fd) {
+void conn_refuse_socket(int fd) {
     reset_on_close(fd);
     (void)close(fd);
-}
-
-/* What the program dialled is the address of the accepted socket: see tproxy.txt. */
-static bool read_destination(struct broker *broker, int fd, struct pin_destination *to) {
-    struct sockaddr_storage local;
-    socklen_t size = sizeof(local);
-    *to = (struct pin_destination){.protocol = PIN_PROTOCOL_TCP};
-    return getsockname(fd, (struct sockaddr *)&local, &size) == 0 && broker_destination(broker, &local, to);
 }
 
 static void report(const struct conn *conn, enum pin_egress_event_kind kind, enum pin_egress_reason reason,
@@ -45,6 +42,7 @@ static void report(const struct conn *conn, enum pin_egress_event_kind kind, enu
     event.id = conn->id;
     event.bytes_out = conn->bytes_out;
     event.bytes_in = conn->bytes_in;
+    event.undelivered = conn->undelivered;
     event.duration_ns = now - conn->started_ns;
     report_event(&conn->broker->report, &event, now);
 }
@@ -82,15 +80,31 @@ void conn_close(struct conn *conn) {
     unlink_conn(conn);
     if (conn->is_dialling)
         dial_cancel(&conn->dial);
-    poll_close(&broker->poll, &conn->inner.watch);
-    poll_close(&broker->poll, &conn->outer.watch);
+    poll_close(&conn->inner.watch);
+    poll_close(&conn->outer.watch);
     broker->pending_bytes -= conn->inner.pending_size + conn->outer.pending_size;
     if (conn->is_open)
         report(conn, PIN_EGRESS_EVENT_CLOSE, PIN_EGRESS_ALLOWED, 0);
     poll_bury(&broker->poll, &conn->grave, release);
 }
 
+/* close(2) of a socket with unread bytes resets it, and drops what waits to be sent. */
+void conn_leave(struct conn *conn) {
+    for (int i = 0; i < LEFT_ROUNDS; i++)
+        if (recv(conn->outer.watch.fd, conn->broker->buffer, BROKER_BUFFER, MSG_DONTWAIT) <= 0)
+            break;
+    conn_close(conn);
+}
+
+/* What the program's connect(2) fails with, if it waits still. */
+static void answer_opening(struct conn *conn, int os_errno) {
+    if (conn->awaits)
+        openings_fail(conn->broker, &conn->opening, os_errno);
+    conn->awaits = false;
+}
+
 void conn_abort(struct conn *conn) {
+    answer_opening(conn, ECONNREFUSED);
     reset_on_close(conn->inner.watch.fd);
     reset_on_close(conn->outer.watch.fd);
     conn_close(conn);
@@ -100,6 +114,20 @@ void conn_refuse(struct conn *conn, enum pin_egress_reason reason) {
     payers_refuse(&conn->payers);
     report(conn, PIN_EGRESS_EVENT_REFUSE, reason, 0);
     conn_abort(conn);
+}
+
+static void announce(struct conn *conn) {
+    conn->is_open = true;
+    conn->active_ns = now_ns();
+    conn->held_since_ns = conn->inspection == PIN_INSPECT_TLS ? conn->active_ns : 0;
+    report(conn, PIN_EGRESS_EVENT_CONNECT, PIN_EGRESS_ALLOWED, 0);
+}
+
+/* A name without an address is no host that one could reach; what the rules refuse, refuses. */
+static int errno_of(const struct pin_verdict *verdict, int os_errno) {
+    if (verdict->reason == PIN_EGRESS_NOT_RESOLVED)
+        return EHOSTUNREACH;
+    return verdict->allowed ? os_errno : ECONNREFUSED;
 }
 
 static void dialled(struct dial *dial, int fd, const struct pin_verdict *verdict, int os_errno) {
@@ -112,71 +140,63 @@ static void dialled(struct dial *dial, int fd, const struct pin_verdict *verdict
             payers_refuse(&conn->payers);
         bool failed = verdict->allowed || verdict->reason == PIN_EGRESS_NOT_RESOLVED;
         report(conn, failed ? PIN_EGRESS_EVENT_FAIL : PIN_EGRESS_EVENT_REFUSE, verdict->reason, os_errno);
+        answer_opening(conn, errno_of(verdict, os_errno));
         conn_abort(conn);
         return;
     }
     conn->outer.watch.fd = fd;
-    conn->is_open = true;
-    conn->active_ns = now_ns();
-    conn->held_since_ns = conn->inspection == PIN_INSPECT_TLS ? conn->active_ns : 0;
-    report(conn, PIN_EGRESS_EVENT_CONNECT, PIN_EGRESS_ALLOWED, 0);
-    relay_start(conn);
-}
-
-static void conn_begin(struct broker *broker, int fd, const struct pin_destination *to,
-                       const struct pin_verdict *verdict) {
-    struct conn *conn = calloc(1, sizeof(*conn));
-    if (conn == NULL) {
-        refuse_socket(fd);
+    if (!conn->awaits) {
+        conn_open(conn);
         return;
     }
+    announce(conn);
+    openings_let_in(conn->broker, &conn->opening);
+}
+
+void conn_open(struct conn *conn) {
+    announce(conn);
+    relay_start(conn, true);
+}
+
+void conn_adopt(struct conn *conn, int fd) {
+    conn->awaits = false;
+    conn->inner.watch.fd = fd;
+    conn->active_ns = now_ns();
+    conn->held_since_ns = conn->inspection == PIN_INSPECT_TLS ? conn->active_ns : 0;
+    relay_start(conn, false);
+}
+
+void conn_fail(struct conn *conn, int os_errno) {
+    report(conn, PIN_EGRESS_EVENT_FAIL, PIN_EGRESS_ALLOWED, os_errno);
+    conn_abort(conn);
+}
+
+struct conn *conn_make(struct broker *broker, const struct pin_destination *to,
+                       const struct pin_verdict *verdict) {
+    struct conn *conn = calloc(1, sizeof(*conn));
+    if (conn == NULL)
+        return NULL;
     conn->broker = broker;
     conn->to = *to;
     conn->verdict = *verdict;
     conn->id = ++broker->next_id;
     conn->started_ns = now_ns();
-    conn->inner = (struct side){.watch = {.fd = fd}, .conn = conn, .chunk = RELAY_CHUNK_FIRST};
+    conn->inner = (struct side){.watch = {.fd = -1}, .conn = conn, .chunk = RELAY_CHUNK_FIRST};
     conn->outer = (struct side){.watch = {.fd = -1}, .conn = conn, .chunk = RELAY_CHUNK_FIRST};
-    /* The name's rule sets the terms, whichever rule then opens the address. */
-    conn->inspection = pin_egress_inspection(verdict->rule, to->port);
-    conn->accept = verdict->rule->accept;
-    conn->guard = (struct pin_http_guard){.host = to->host, .port = to->port};
+    conn->inspection = PIN_INSPECT_NONE;
     conn->payers = accounts_of(&broker->accounts, verdict->rule);
     link_conn(conn);
+    return conn;
+}
+
+void conn_dial(struct conn *conn) {
+    /* The name's rule sets the terms, whichever rule then opens the address. */
+    conn->inspection = pin_egress_inspection(conn->verdict.rule, conn->to.port);
+    conn->accept = conn->verdict.rule->accept;
+    conn->guard = (struct pin_http_guard){.host = conn->to.host, .port = conn->to.port};
     conn->is_dialling = true;
-    conn->dial = (struct dial){.done = dialled, .to = *to, .verdict = *verdict};
-    dial_start(broker, &conn->dial);
-}
-
-static void admit(struct broker *broker, int fd) {
-    struct pin_destination to;
-    struct pin_verdict verdict = {.reason = PIN_EGRESS_NOT_LISTED};
-    if (read_destination(broker, fd, &to))
-        verdict = pin_egress_judge(&broker->rules, &to);
-    struct payers payers = accounts_of(&broker->accounts, verdict.rule);
-    if (verdict.allowed && !payers_admit(&payers))
-        verdict = (struct pin_verdict){.reason = PIN_EGRESS_BUDGET, .rule = verdict.rule};
-    if (!verdict.allowed) {
-        payers_refuse(&payers);
-        broker_refuse(broker, &to, &verdict);
-        refuse_socket(fd);
-        return;
-    }
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)); /* a delay more, if it fails */
-    conn_begin(broker, fd, &to, &verdict);
-}
-
-void conn_accept(struct broker *broker, int listener) {
-    for (int i = 0; i < ACCEPT_ROUND; i++) {
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
-            broker->accept_paused = true;
-            return;
-        }
-        if (fd < 0)
-            return;
-        admit(broker, fd);
-    }
+    conn->dial = (struct dial){.done = dialled, .to = conn->to, .verdict = conn->verdict};
+    dial_start(conn->broker, &conn->dial);
 }
 
 static bool is_late(const struct conn *conn, uint64_t now) {
@@ -192,16 +212,62 @@ void conn_tick(struct broker *broker, uint64_t now) {
         bool checking = conn->is_open && conn->inspection != PIN_INSPECT_NONE && conn->held_since_ns != 0;
         if (checking && elapsed_ns(now, conn->held_since_ns) > CHECK_NS)
             conn_refuse(conn, conn->inspection == PIN_INSPECT_TLS ? PIN_EGRESS_NOT_TLS : PIN_EGRESS_NOT_HTTP);
+        else if (conn->awaits && conn->is_open && elapsed_ns(now, conn->active_ns) > AWAIT_NS)
+            conn_close(conn); /* the program has given up */
+        else if (!conn->is_open && conn->dial_until_ns != 0 && now > conn->dial_until_ns)
+            conn_fail(conn, ETIMEDOUT);
         else if (is_late(conn, now))
             conn_refuse(conn, PIN_EGRESS_BUDGET);
-        else if (was_throttled && conn->is_open)
+        else if (was_throttled && conn->is_open && !conn->awaits)
             relay_update(conn);
     }
 }
 
+/* Reading it makes room for more of it; nothing is copied: tcp(7). */
+static uint64_t discard_unread(int fd) {
+    uint64_t discarded = 0;
+    ssize_t size = fd < 0 ? 0 : 1;
+    for (int i = 0; size > 0 && i < DISCARD_ROUNDS; i++) {
+        size = recv(fd, NULL, DISCARD_MAX, MSG_TRUNC | MSG_DONTWAIT);
+        discarded += size > 0 ? (uint64_t)size : 0;
+    }
+    return discarded;
+}
+
+/* What is held here, what nobody has read yet, and what the kernel hasn't sent and drops with a reset. What
+ * it has sent may have arrived. */
+static uint64_t count_undelivered(const struct conn *conn) {
+    struct tcp_info info = {.tcpi_notsent_bytes = 0};
+    socklen_t size = sizeof(info);
+    uint64_t left = conn->outer.pending_size + conn->held_size + discard_unread(conn->inner.watch.fd);
+    if (getsockopt(conn->outer.watch.fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0)
+        left += info.tcpi_notsent_bytes;
+    return left;
+}
+
 void conn_end_all(struct broker *broker) {
-    while (broker->conns != NULL)
-        conn_abort(broker->conns);
+    while (broker->conns != NULL) {
+        struct conn *conn = broker->conns;
+        if (conn->is_open)
+            conn->undelivered = count_undelivered(conn);
+        conn_abort(conn);
+    }
+}
+
+void conn_leave_answers(struct broker *broker) {
+    for (struct conn *conn = broker->conns, *following; conn != NULL; conn = following) {
+        following = conn->following;
+        if (conn->inner.read_ended && conn->outer.write_ended)
+            conn_leave(conn);
+    }
+}
+
+/* One that is held back has sent nothing. */
+bool conn_is_under_way(const struct broker *broker) {
+    const struct conn *conn = broker->conns;
+    while (conn != NULL && conn->inner.watch.fd < 0)
+        conn = conn->following;
+    return conn != NULL;
 }
 
 /* The rule that now names it may have another budget; what is counted stays where it was counted. */
@@ -211,6 +277,11 @@ static void change_payers(struct conn *conn) {
         memset(named.address, 0, sizeof(named.address));
     struct pin_verdict verdict = pin_egress_judge(&conn->broker->rules, &named);
     payers_move(&conn->payers, accounts_of(&conn->broker->accounts, verdict.rule));
+}
+
+void conn_move(struct conn *conn, const struct pin_egress_rule *rule) {
+    conn->verdict.rule = rule;
+    payers_move(&conn->payers, accounts_of(&conn->broker->accounts, rule));
 }
 
 void conn_judge_again(struct broker *broker) {

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "runtime/egress/broker/conn.h"
 #include "runtime/egress/broker/flows.h"
+#include "runtime/egress/broker/inward.h"
 #include "runtime/egress/broker/status.h"
 #include "runtime/egress/start.h"
 
@@ -58,8 +59,12 @@ bool control_load_rules(struct broker *broker, int fd, struct pin_error *err) {
     broker->unknown_names = setup.unknown_names;
     keep_proxy(broker, &setup);
     set_names_rate(broker, setup.limits.names_per_second);
-    conn_judge_again(broker); /* the last that could point into the old rules */
-    flows_judge_again(broker);
+    if (broker->inward != NULL) {
+        inward_judge_again(broker);
+    } else {
+        conn_judge_again(broker); /* the last that could point into the old rules */
+        flows_judge_again(broker);
+    }
     pin_arena_free(&old);
     return true;
 }
@@ -97,16 +102,24 @@ static void requests_ready(struct watch *watch, uint32_t events) {
         status_write(control->broker, fd);
     else if (size == 1 && request == PIN_BROKER_REPLACE && fd >= 0)
         replace_rules(control->broker, fd);
-    else if (control->life.fd < 0)
+    else if (size == 1 && request == PIN_BROKER_SETTLE && fd >= 0)
+        report_settle(&control->broker->report, now_ns());
+    else if (size == 1 && request == PIN_BROKER_END)
         control->broker->ended = true;
+    else if (size == 1 && request == PIN_BROKER_CUT)
+        control->broker->is_cut = true;
     else
-        (void)poll_want(&control->broker->poll, watch,
-                        0); /* the engine's command is gone; the sandbox lives */
+        (void)poll_want(&control->broker->poll, watch, 0); /* its end stays readable */
+    /* Of an engine only its command is gone; the sandbox lives. */
+    if (watch->events == 0 && control->life.fd < 0)
+        control->broker->ended = true;
 }
 
 static void life_ready(struct watch *watch, uint32_t events) {
     (void)events;
-    container_of(watch, struct control, life)->broker->ended = true;
+    struct broker *broker = container_of(watch, struct control, life)->broker;
+    broker->ended = true;
+    (void)poll_want(&broker->poll, watch, 0); /* it stays readable */
 }
 
 static struct control *control_new(struct broker *broker) {

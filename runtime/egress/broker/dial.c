@@ -100,8 +100,8 @@ static void link_dial(struct broker *broker, struct dial *dial) {
 void dial_cancel(struct dial *dial) {
     resolver_forget(&dial->question);
     for (size_t i = 0; i < DIAL_ATTEMPTS; i++)
-        poll_close(&dial->broker->poll, &dial->attempts[i].watch);
-    poll_close(&dial->broker->poll, &dial->talking);
+        poll_close(&dial->attempts[i].watch);
+    poll_close(&dial->talking);
     unlink_dial(dial);
 }
 
@@ -186,7 +186,7 @@ static void talk_begin(struct dial *dial, struct watch *won) {
     dial->talking = (struct watch){.fd = won->fd, .ready = talk_ready};
     won->fd = -1;
     for (size_t i = 0; i < DIAL_ATTEMPTS; i++)
-        poll_close(&broker->poll, &dial->attempts[i].watch);
+        poll_close(&dial->attempts[i].watch);
     dial->next = dial->count;
     dial->said = 0;
     if (!pin_proxy_begin(&dial->talk, &broker->proxy, broker->proxy_login, &dial->to))
@@ -195,16 +195,32 @@ static void talk_begin(struct dial *dial, struct watch *won) {
         (void)say(dial);
 }
 
-static void attempt_ready(struct watch *watch, uint32_t events) {
-    (void)events;
-    struct attempt *attempt = container_of(watch, struct attempt, watch);
-    struct dial *dial = attempt->dial;
+/* 0: connected; ENOTCONN: not (yet). */
+static int look_at_peer(int fd) {
+    struct sockaddr_storage own, peer;
+    socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+    memset(&own, 0, sizeof(own));
+    memset(&peer, 0, sizeof(peer));
+    if (getpeername(fd, (struct sockaddr *)&peer, &peer_size) != 0)
+        return ENOTCONN;
+    bool same = getsockname(fd, (struct sockaddr *)&own, &own_size) == 0 && own_size == peer_size &&
+                memcmp(&own, &peer, own_size) == 0;
+    return same ? ECONNREFUSED : 0;
+}
+
+int dial_outcome(int fd) {
     int code = 0;
     socklen_t size = sizeof(code);
-    if (getsockopt(watch->fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0)
-        code = errno;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0)
+        return errno;
+    return code == 0 && look_at_peer(fd) == ECONNREFUSED ? ECONNREFUSED : code;
+}
+
+static void settle(struct attempt *attempt, int code) {
+    struct watch *watch = &attempt->watch;
+    struct dial *dial = attempt->dial;
     if (code != 0) {
-        poll_close(&dial->broker->poll, watch);
+        poll_close(watch);
         dial->os_errno = code;
         try_next(dial, now_ns());
         return;
@@ -224,6 +240,11 @@ static void attempt_ready(struct watch *watch, uint32_t events) {
     finish(dial, fd, &verdict, 0);
 }
 
+static void attempt_ready(struct watch *watch, uint32_t events) {
+    (void)events;
+    settle(container_of(watch, struct attempt, watch), dial_outcome(watch->fd));
+}
+
 /* False: this address can't even be tried. */
 static bool attempt_start(struct dial *dial, struct attempt *attempt, const uint8_t address[16]) {
     struct sockaddr_storage to;
@@ -234,17 +255,24 @@ static bool attempt_start(struct dial *dial, struct attempt *attempt, const uint
         dial->os_errno = errno;
         return false;
     }
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)); /* a delay more, if it fails */
     *attempt = (struct attempt){
         .watch = {.fd = fd, .ready = attempt_ready},
           .dial = dial
     };
     memcpy(attempt->address, address, sizeof(attempt->address));
-    bool started = (connect(fd, (const struct sockaddr *)&to, size) == 0 || errno == EINPROGRESS) &&
-                   poll_want(&dial->broker->poll, &attempt->watch, EPOLLOUT);
+    bool started = connect(fd, (const struct sockaddr *)&to, size) == 0 || errno == EINPROGRESS;
+    if (started) /* not before: what is near is on its way already; a delay more, if it fails */
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    /* What is near has answered before connect(2) has returned. */
+    int code = started ? look_at_peer(fd) : ENOTCONN;
+    if (code != ENOTCONN) {
+        settle(attempt, code);
+        return true;
+    }
+    started = started && poll_want(&dial->broker->poll, &attempt->watch, EPOLLOUT);
     if (!started) {
         dial->os_errno = errno;
-        poll_close(&dial->broker->poll, &attempt->watch);
+        poll_close(&attempt->watch);
     }
     return started;
 }
@@ -253,10 +281,9 @@ static void try_next(struct dial *dial, uint64_t now) {
     for (size_t i = 0; i < DIAL_ATTEMPTS && dial->next < dial->count; i++) {
         if (dial->attempts[i].watch.fd >= 0)
             continue;
-        if (attempt_start(dial, &dial->attempts[i], dial->candidates[dial->next++])) {
-            dial->next_at_ns = now + STAGGER_NS;
-            return;
-        }
+        dial->next_at_ns = now + STAGGER_NS;
+        if (attempt_start(dial, &dial->attempts[i], dial->candidates[dial->next++]))
+            return; /* it may be over already */
     }
     dial->next_at_ns = dial->deadline_ns; /* every place is taken, or nobody waits for one */
     if (!is_trying(dial))

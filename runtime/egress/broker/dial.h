@@ -53,5 +53,9 @@ size_t dial_screen(const struct broker *broker, const struct pin_destination *to
                    size_t count, uint8_t candidates[][16], struct pin_verdict *verdicts,
                    struct pin_verdict *refused);
 
+/* What became of a connect; 0: it is there. Where nobody listens on a loopback, the kernel may pick the very
+ * port that is dialled as the one to dial from, and connect the socket to itself: that is a refusal, too. */
+int dial_outcome(int fd);
+
 struct sockaddr_storage;
 unsigned dial_sockaddr(struct sockaddr_storage *to, const uint8_t address[16], uint16_t port);

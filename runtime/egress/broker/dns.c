@@ -3,6 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "runtime/egress/broker/dns_service.h"
+#include "runtime/egress/svcb.h"
 #include "runtime/egress/wire_name.h"
 
 #define CLASS_INTERNET 1
@@ -12,6 +14,7 @@ static const uint8_t loopback_v4[16] = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 1},
 
 struct answer {
     enum pin_dns_code code;
+    bool comes_later;
     bool has_record;
     struct pin_dns_record record;
     uint8_t address[16];
@@ -73,7 +76,8 @@ static bool is_wild(const struct pin_verdict *verdict) {
 static bool may_be_new(struct broker *broker, const struct pin_verdict *verdict) {
     if (!is_wild(verdict))
         return true;
-    if (broker->wildcard_names >= broker->accounts.own.limits.names_total)
+    if (broker->wildcard_names >= broker->accounts.own.limits.names_total ||
+        broker->wildcard_names >= PIN_SYNTHETIC_WILD_MAX)
         return false;
     if (!pin_bucket_take(&broker->new_names, now_ns(), 1))
         return false;
@@ -87,7 +91,12 @@ static enum pin_dns_code code_of_refusal(const struct broker *broker) {
     return broker->unknown_names == PIN_UNKNOWN_REFUSED ? PIN_DNS_REFUSED : PIN_DNS_NO_NAME;
 }
 
-static void answer_name(struct broker *broker, const char *name, uint16_t type, struct answer *answer) {
+static bool is_service_type(uint16_t type) {
+    return type == PIN_DNS_HTTPS || type == PIN_DNS_SVCB;
+}
+
+static void answer_name(struct broker *broker, const char *name, const struct pin_dns_question *question,
+                        const struct dns_from *from, struct answer *answer) {
     struct pin_verdict verdict = pin_egress_judge_name(&broker->rules, name);
     int number = verdict.allowed ? pin_synthetic_find(broker->names, name) : -1;
     if (verdict.allowed && number < 0) {
@@ -102,14 +111,14 @@ static void answer_name(struct broker *broker, const char *name, uint16_t type, 
         answer->code = code_of_refusal(broker); /* past the budget too */
         return;
     }
-    if (!is_address_type(type))
-        return; /* the name is there, without such a record: HTTPS and SVCB too, so no ECH, no address hints
-                 */
-    if (type == PIN_DNS_A)
+    answer->comes_later = is_service_type(question->type) && service_ask(broker, name, question, from);
+    if (!is_address_type(question->type))
+        return; /* the name is there, without such a record */
+    if (question->type == PIN_DNS_A)
         pin_synthetic_v4(number, answer->address);
     else
         pin_synthetic_v6(number, answer->address);
-    give_address(answer, type);
+    give_address(answer, question->type);
 }
 
 static void refuse_bad_name(struct broker *broker, const struct pin_dns_question *question) {
@@ -122,7 +131,7 @@ static void refuse_bad_name(struct broker *broker, const struct pin_dns_question
 }
 
 static void answer_question(struct broker *broker, const struct pin_dns_question *question,
-                            struct answer *answer) {
+                            const struct dns_from *from, struct answer *answer) {
     char name[PIN_HOST_MAX];
     if (question->class != CLASS_INTERNET)
         answer->code = PIN_DNS_REFUSED;
@@ -137,20 +146,23 @@ static void answer_question(struct broker *broker, const struct pin_dns_question
     } else if (is_below(name, "localhost"))
         answer_localhost(answer, question->type);
     else
-        answer_name(broker, name, question->type, answer);
+        answer_name(broker, name, question, from, answer);
 }
 
-size_t dns_answer(struct broker *broker, const uint8_t *message, size_t size,
-                  uint8_t to[PIN_DNS_MESSAGE_MAX]) {
+bool dns_take(struct broker *broker, const struct dns_from *from, const uint8_t *message, size_t size) {
     struct pin_dns_question question;
     struct answer answer = {.code = PIN_DNS_NO_ERROR};
     enum pin_dns_code fault;
+    uint8_t to[PIN_DNS_MESSAGE_MAX];
     switch (pin_dns_read(message, size, &question, &fault)) {
-    case PIN_DNS_DROP: return 0;
-    case PIN_DNS_FAULTY: return pin_dns_write(to, &question, fault, NULL);
+    case PIN_DNS_DROP: return false;
+    case PIN_DNS_FAULTY: return dns_reply(from, to, pin_dns_write(to, &question, fault, NULL));
     case PIN_DNS_GOOD: break;
     }
-    answer_question(broker, &question, &answer);
+    answer_question(broker, &question, from, &answer);
+    if (answer.comes_later)
+        return true;
     answer.record.address = answer.address;
-    return pin_dns_write(to, &question, answer.code, answer.has_record ? &answer.record : NULL);
+    return dns_reply(from, to,
+                     pin_dns_write(to, &question, answer.code, answer.has_record ? &answer.record : NULL));
 }

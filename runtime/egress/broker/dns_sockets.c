@@ -8,7 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/egress/broker/dns.h"
+#include "base/io.h"
+#include "runtime/egress/broker/dns_service.h"
 #include "runtime/egress/broker/flows.h"
 
 #define QUESTION_MAX 1024
@@ -60,23 +61,52 @@ static bool is_for_another(struct dns_server *server, struct msghdr *message, co
            flows_take(server->broker, &ends, question, size);
 }
 
-/* The answer leaves from the address that was asked: the packet information that came goes back. */
-static void answer_datagram(struct dns_server *server, const struct msghdr *asked, const uint8_t *question,
-                            size_t size) {
-    uint8_t answer[PIN_DNS_MESSAGE_MAX];
-    struct iovec data = {answer, dns_answer(server->broker, question, size, answer)};
-    if (data.iov_len == 0)
-        return;
-    struct msghdr message = *asked;
-    message.msg_iov = &data;
-    message.msg_flags = 0;
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header != NULL;
-         header = CMSG_NXTHDR(&message, header))
+/* Where it came from is copied, for an answer that may come later; the answer leaves from the address that
+ * was asked: the packet information that came goes back. */
+static struct dns_from read_from(struct dns_server *server, struct msghdr *message,
+                                 const struct sockaddr_storage *client, const char *control) {
+    struct dns_from from = {
+        .server = server, .client_size = message->msg_namelen, .control_size = message->msg_controllen};
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+         header = CMSG_NXTHDR(message, header))
         if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
             struct in_pktinfo *info = (struct in_pktinfo *)(void *)CMSG_DATA(header);
             info->ipi_spec_dst = info->ipi_addr;
         }
-    (void)sendmsg(server->udp.fd, &message, MSG_DONTWAIT); /* lost like any datagram; the asker asks again */
+    memcpy(&from.client, client, message->msg_namelen);
+    memcpy(from.control, control, message->msg_controllen);
+    return from;
+}
+
+static void reply_datagram(const struct dns_from *from, const uint8_t *answer, size_t size) {
+    struct sockaddr_storage client = from->client;
+    struct dns_from copy = *from;
+    struct iovec data = {.iov_len = size};
+    memcpy(&data.iov_base, &answer, sizeof(answer)); /* which is only read */
+    struct msghdr message = {.msg_name = &client,
+                             .msg_namelen = from->client_size,
+                             .msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = copy.control,
+                             .msg_controllen = from->control_size};
+    pin_ignore(sendmsg(from->server->udp.fd, &message,
+                       MSG_DONTWAIT)); /* lost like any datagram; the asker asks again */
+}
+
+/* Who doesn't read the answers loses the connection: nothing is kept for it. */
+static bool reply_stream(const struct dns_stream *stream, const uint8_t *answer, size_t size) {
+    uint8_t data[PREFIX + PIN_DNS_SERVICE_MAX];
+    data[0] = (uint8_t)(size >> 8);
+    data[1] = (uint8_t)size;
+    memcpy(data + PREFIX, answer, size);
+    return send(stream->watch.fd, data, PREFIX + size, MSG_NOSIGNAL) == (ssize_t)(PREFIX + size);
+}
+
+bool dns_reply(const struct dns_from *from, const uint8_t *answer, size_t size) {
+    if (from->stream != NULL)
+        return reply_stream(from->stream, answer, size);
+    reply_datagram(from, answer, size);
+    return true;
 }
 
 static void udp_ready(struct watch *watch, uint32_t events) {
@@ -84,12 +114,14 @@ static void udp_ready(struct watch *watch, uint32_t events) {
     struct dns_server *server = container_of(watch, struct dns_server, udp);
     for (int i = 0; i < ROUND; i++) {
         uint8_t question[QUESTION_MAX];
-        struct sockaddr_storage from;
+        struct sockaddr_storage client;
+        struct dns_from from;
         _Alignas(struct cmsghdr) char
             control[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
+        _Static_assert(sizeof(control) <= sizeof(from.control), "what came can be given back");
         struct iovec data = {question, sizeof(question)};
-        struct msghdr message = {.msg_name = &from,
-                                 .msg_namelen = sizeof(from),
+        struct msghdr message = {.msg_name = &client,
+                                 .msg_namelen = sizeof(client),
                                  .msg_iov = &data,
                                  .msg_iovlen = 1,
                                  .msg_control = control,
@@ -97,9 +129,11 @@ static void udp_ready(struct watch *watch, uint32_t events) {
         ssize_t size = recvmsg(watch->fd, &message, MSG_DONTWAIT);
         if (size < 0)
             return;
-        if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 &&
-            !is_for_another(server, &message, question, (size_t)size))
-            answer_datagram(server, &message, question, (size_t)size);
+        if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+            is_for_another(server, &message, question, (size_t)size))
+            continue;
+        from = read_from(server, &message, &client, control);
+        (void)dns_take(server->broker, &from, question, (size_t)size); /* no question: no answer */
     }
 }
 
@@ -109,29 +143,32 @@ static void release_stream(struct grave *grave) {
 
 static void close_stream(struct dns_stream *stream) {
     struct dns_server *server = stream->server;
+    if (stream->watch.fd < 0)
+        return; /* closed already, in this round */
     *stream->link = stream->following;
     if (stream->following != NULL)
         stream->following->link = stream->link;
     server->stream_count--;
-    poll_close(&server->broker->poll, &stream->watch);
+    service_forget(server->broker, stream);
+    poll_close(&stream->watch);
     poll_bury(&server->broker->poll, &stream->grave, release_stream);
 }
 
-/* Answers the whole messages; false: the stream is of no more use. */
-static bool answer_stream(struct dns_stream *stream) {
+void dns_give_up(const struct dns_from *from) {
+    if (from->stream != NULL)
+        close_stream(from->stream);
+}
+
+/* Takes the whole messages; false: the stream is of no more use. */
+static bool take_messages(struct dns_stream *stream) {
+    struct dns_from from = {.server = stream->server, .stream = stream};
     for (;;) {
         size_t length = stream->size >= PREFIX ? (size_t)stream->data[0] << 8 | stream->data[1] : 0;
         if (length > QUESTION_MAX)
             return false;
         if (stream->size < PREFIX || stream->size < PREFIX + length)
             return true;
-        uint8_t answer[PREFIX + PIN_DNS_MESSAGE_MAX];
-        size_t size = dns_answer(stream->server->broker, stream->data + PREFIX, length, answer + PREFIX);
-        answer[0] = (uint8_t)(size >> 8);
-        answer[1] = (uint8_t)size;
-        /* Who doesn't read the answers loses the connection: nothing is kept for it. */
-        if (size == 0 ||
-            send(stream->watch.fd, answer, PREFIX + size, MSG_NOSIGNAL) != (ssize_t)(PREFIX + size))
+        if (!dns_take(stream->server->broker, &from, stream->data + PREFIX, length))
             return false;
         stream->size -= PREFIX + length;
         memmove(stream->data, stream->data + PREFIX + length, stream->size);
@@ -145,7 +182,7 @@ static void stream_ready(struct watch *watch, uint32_t events) {
     if (got < 0 && errno == EAGAIN)
         return;
     stream->size += got > 0 ? (size_t)got : 0;
-    if (got <= 0 || !answer_stream(stream))
+    if (got <= 0 || !take_messages(stream))
         close_stream(stream);
 }
 

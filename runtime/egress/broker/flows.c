@@ -18,6 +18,7 @@
 
 #define FLOWS_MAX 256
 #define ROUND 32
+#define WAITING_MAX (64u * 1024) /* of a flow whose name is being resolved; each with its size before it */
 #define IDLE_NS (30 * PIN_NS_PER_S)
 
 struct flow {
@@ -30,7 +31,7 @@ struct flow {
     struct pin_destination to;
     struct pin_verdict verdict;
     struct payers payers;
-    uint8_t *waiting; /* the first datagram, until there is a socket */
+    uint8_t *waiting; /* the first datagrams, until there is a socket */
     size_t waiting_size;
     uint64_t id, bytes_out, bytes_in, started_ns, active_ns;
     bool is_open;
@@ -39,7 +40,7 @@ struct flow {
 struct flows {
     struct watch watch;
     struct broker *broker;
-    int raw4, raw6;
+    struct raw raw;
     struct flow *first;
     size_t count;
 };
@@ -73,7 +74,7 @@ static void close_flow(struct flow *flow) {
     flow->broker->flows->count--;
     payers_leave(&flow->payers);
     resolver_forget(&flow->question);
-    poll_close(&flow->broker->poll, &flow->watch);
+    poll_close(&flow->watch);
     if (flow->is_open)
         report(flow, PIN_EGRESS_EVENT_CLOSE, PIN_EGRESS_ALLOWED, 0);
     poll_bury(&flow->broker->poll, &flow->grave, release);
@@ -85,22 +86,48 @@ static void send_out(struct flow *flow, const uint8_t *data, size_t size) {
         send(flow->watch.fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)size)
         return; /* lost, as a datagram may be */
     flow->bytes_out += size;
+    flow->broker->report.passed_out += size;
     payers_count(&flow->payers, size, 0, flow->active_ns);
+}
+
+static void read_ip_ends(const struct flow_ends *ends, struct pin_ip_end *client,
+                         struct pin_ip_end *dialled) {
+    client->port = ends->client_port;
+    dialled->port = ends->dialled_port;
+    memcpy(client->address, ends->client, sizeof(client->address));
+    memcpy(dialled->address, ends->dialled, sizeof(dialled->address));
+}
+
+/* A connected socket of the program's hears of it: nobody waits for an answer that can't come. */
+static void tell_sender(const struct flows *flows, const struct flow_ends *ends, size_t size,
+                        bool forbidden) {
+    uint8_t packet[PIN_IP_ERROR_MAX];
+    struct pin_ip_end client, dialled;
+    read_ip_ends(ends, &client, &dialled);
+    raw_send(flows->raw, &client, packet, pin_udp_packet_refusal(&client, &dialled, size, forbidden, packet));
 }
 
 /* As if the destination itself had sent it. */
 static void send_back(struct flow *flow, uint8_t *data, size_t size) {
-    struct pin_udp_end from = {.port = flow->ends.dialled_port}, to = {.port = flow->ends.client_port};
-    memcpy(from.address, flow->ends.dialled, sizeof(from.address));
-    memcpy(to.address, flow->ends.client, sizeof(to.address));
-    struct sockaddr_storage place;
-    bool four = pin_address_is_ipv4(to.address);
-    unsigned place_size = dial_sockaddr(&place, to.address, 0); /* a raw socket takes no port */
+    struct pin_ip_end from, to;
+    if (payers_level(&flow->payers, flow->active_ns) < size)
+        return; /* over the rate */
+    read_ip_ends(&flow->ends, &to, &from);
     size_t head = pin_udp_packet_head(&from, &to, data, size);
-    int raw = four ? flow->broker->flows->raw4 : flow->broker->flows->raw6;
-    (void)sendto(raw, data - head, head + size, MSG_DONTWAIT, (const struct sockaddr *)&place, place_size);
+    raw_send(flow->broker->flows->raw, &to, data - head, head + size);
     flow->bytes_in += size;
+    flow->broker->report.passed_in += size;
     payers_count(&flow->payers, 0, size, flow->active_ns);
+}
+
+/* False: that was the end of it. */
+static bool is_within(struct flow *flow, size_t size) {
+    if (!payers_are_spent(&flow->payers))
+        return true;
+    report(flow, PIN_EGRESS_EVENT_REFUSE, PIN_EGRESS_BUDGET, 0);
+    tell_sender(flow->broker->flows, &flow->ends, size, true);
+    close_flow(flow);
+    return false;
 }
 
 static void flow_ready(struct watch *watch, uint32_t events) {
@@ -112,11 +139,15 @@ static void flow_ready(struct watch *watch, uint32_t events) {
         if (size < 0 && errno == EAGAIN)
             return;
         if (size < 0) { /* nobody is there: a new datagram would make a new flow */
+            if (errno == ECONNREFUSED)
+                tell_sender(flow->broker->flows, &flow->ends, 0, false);
             close_flow(flow);
             return;
         }
         flow->active_ns = now_ns();
         send_back(flow, data, (size_t)size);
+        if (!is_within(flow, (size_t)size))
+            return;
     }
 }
 
@@ -135,10 +166,37 @@ static bool connect_flow(struct flow *flow, uint8_t candidates[][16], const stru
             return true;
         }
         int cause = errno;
-        poll_close(&flow->broker->poll, &flow->watch);
+        poll_close(&flow->watch);
         errno = cause;
     }
     return false;
+}
+
+/* False: no memory, or no room. */
+static bool keep_waiting(struct flow *flow, const uint8_t *data, size_t size) {
+    uint32_t length = (uint32_t)size;
+    size_t whole = flow->waiting_size + sizeof(length) + size;
+    uint8_t *grown = whole <= WAITING_MAX || flow->waiting_size == 0 ? realloc(flow->waiting, whole) : NULL;
+    if (grown == NULL)
+        return false;
+    memcpy(grown + flow->waiting_size, &length, sizeof(length));
+    memcpy(grown + flow->waiting_size + sizeof(length), data, size);
+    flow->waiting = grown;
+    flow->waiting_size = whole;
+    return true;
+}
+
+static void send_waiting(struct flow *flow) {
+    for (size_t at = 0; at < flow->waiting_size;) {
+        uint32_t length;
+        memcpy(&length, flow->waiting + at, sizeof(length));
+        send_out(flow, flow->waiting + at + sizeof(length), length);
+        at += sizeof(length) + length;
+    }
+    free(flow->waiting);
+    flow->waiting = NULL;
+    flow->waiting_size = 0;
+    (void)is_within(flow, 0);
 }
 
 static void resolved(struct question *question, uint8_t (*addresses)[16], size_t count, int os_errno) {
@@ -154,6 +212,7 @@ static void resolved(struct question *question, uint8_t (*addresses)[16], size_t
     if (kept == 0) {
         memcpy(flow->to.address, candidates[0], sizeof(flow->to.address));
         report(flow, PIN_EGRESS_EVENT_REFUSE, refused.reason, 0);
+        tell_sender(flow->broker->flows, &flow->ends, 0, true);
         close_flow(flow);
         return;
     }
@@ -164,9 +223,7 @@ static void resolved(struct question *question, uint8_t (*addresses)[16], size_t
     }
     flow->is_open = true;
     report(flow, PIN_EGRESS_EVENT_CONNECT, PIN_EGRESS_ALLOWED, 0);
-    send_out(flow, flow->waiting, flow->waiting_size);
-    free(flow->waiting);
-    flow->waiting = NULL;
+    send_waiting(flow);
 }
 
 static bool read_destination(const struct broker *broker, const struct flow_ends *ends,
@@ -187,13 +244,8 @@ static struct flow *new_flow(struct broker *broker, const struct flow_ends *ends
                              const uint8_t *data, size_t size) {
     struct flows *flows = broker->flows;
     struct flow *flow = calloc(1, sizeof(*flow));
-    uint8_t *waiting = malloc(size > 0 ? size : 1);
-    if (flow == NULL || waiting == NULL) {
-        free(flow);
-        free(waiting);
+    if (flow == NULL)
         return NULL;
-    }
-    memcpy(waiting, data, size);
     *flow = (struct flow){
         .broker = broker,
         .ends = *ends,
@@ -202,11 +254,13 @@ static struct flow *new_flow(struct broker *broker, const struct flow_ends *ends
         .to = *to,
         .verdict = *verdict,
         .payers = accounts_of(&broker->accounts, verdict->rule),
-        .waiting = waiting,
-        .waiting_size = size,
         .id = ++broker->next_id,
         .started_ns = now_ns()
     };
+    if (!keep_waiting(flow, data, size)) {
+        free(flow);
+        return NULL;
+    }
     flow->active_ns = flow->started_ns;
     flow->following = flows->first;
     flow->link = &flows->first;
@@ -235,6 +289,7 @@ static void begin_flow(struct broker *broker, const struct flow_ends *ends, cons
     if (flow == NULL) {
         payers_refuse(&payers);
         broker_refuse(broker, &to, &verdict);
+        tell_sender(broker->flows, ends, size, true);
         return;
     }
     uint8_t own[1][16];
@@ -245,22 +300,18 @@ static void begin_flow(struct broker *broker, const struct flow_ends *ends, cons
         resolved(&flow->question, own, 1, 0);
 }
 
-static void send_or_end(struct flow *flow, const uint8_t *data, size_t size) {
-    send_out(flow, data, size);
-    if (!payers_are_spent(&flow->payers))
-        return;
-    report(flow, PIN_EGRESS_EVENT_REFUSE, PIN_EGRESS_BUDGET, 0);
-    close_flow(flow);
-}
-
 bool flows_take(struct broker *broker, const struct flow_ends *ends, const uint8_t *data, size_t size) {
     struct flow *flow = broker->flows->first;
     while (flow != NULL && memcmp(&flow->ends, ends, sizeof(*ends)) != 0)
         flow = flow->following;
     if (flow == NULL)
         begin_flow(broker, ends, data, size);
-    else if (flow->is_open) /* while the name is being resolved only the first one is kept */
-        send_or_end(flow, data, size);
+    else if (!flow->is_open)
+        (void)keep_waiting(flow, data, size); /* lost where there is no room, as a datagram may be */
+    else {
+        send_out(flow, data, size);
+        (void)is_within(flow, size);
+    }
     return true;
 }
 
@@ -322,7 +373,7 @@ static void udp_ready(struct watch *watch, uint32_t events) {
     }
 }
 
-bool flows_serve(struct broker *broker, int udp, int raw4, int raw6) {
+bool flows_serve(struct broker *broker, int udp, struct raw raw) {
     if (udp < 0)
         return true;
     struct flows *flows = calloc(1, sizeof(*flows)); /* lives as long as the process */
@@ -330,7 +381,7 @@ bool flows_serve(struct broker *broker, int udp, int raw4, int raw6) {
         return false;
     *flows = (struct flows){
         .watch = {.fd = udp, .ready = udp_ready},
-          .broker = broker, .raw4 = raw4, .raw6 = raw6
+          .broker = broker, .raw = raw
     };
     broker->flows = flows;
     return poll_want(&broker->poll, &flows->watch, EPOLLIN);
@@ -338,6 +389,13 @@ bool flows_serve(struct broker *broker, int udp, int raw4, int raw6) {
 
 bool flows_are_open(const struct broker *broker) {
     return broker->flows != NULL && broker->flows->first != NULL;
+}
+
+bool flows_are_waiting(const struct broker *broker) {
+    const struct flow *flow = broker->flows != NULL ? broker->flows->first : NULL;
+    while (flow != NULL && flow->is_open)
+        flow = flow->following;
+    return flow != NULL;
 }
 
 void flows_end_all(struct broker *broker) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/egress/broker/broker.h"
+#include "runtime/egress/broker/raw.h"
 
 struct flow_ends {
     uint8_t client[16], dialled[16]; /* IPv4 mapped */
@@ -14,8 +15,10 @@ struct flow_ends {
 };
 
 /* -1: absent; without `udp` none are served. */
-bool flows_serve(struct broker *broker, int udp, int raw4, int raw6);
+bool flows_serve(struct broker *broker, int udp, struct raw raw);
 bool flows_are_open(const struct broker *broker);
+/* Is there one whose first datagram waits for its name's address? */
+bool flows_are_waiting(const struct broker *broker);
 /* The end of them all, each reported. */
 void flows_end_all(struct broker *broker);
 size_t flows_show(const struct broker *broker, int stream, size_t most);

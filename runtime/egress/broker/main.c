@@ -12,12 +12,16 @@
 #include "base/units.h"
 #include "runtime/egress/broker/conn.h"
 #include "runtime/egress/broker/control.h"
-#include "runtime/egress/broker/dns.h"
+#include "runtime/egress/broker/dns_service.h"
+#include "runtime/egress/broker/entry.h"
 #include "runtime/egress/broker/flows.h"
+#include "runtime/egress/broker/inward.h"
+#include "runtime/egress/broker/openings.h"
 #include "runtime/egress/broker/refused.h"
 #include "runtime/egress/broker/walls.h"
 #include "runtime/egress/start.h"
 
+#define ACCEPT_ROUND 32 /* then the others have their turn */
 #define TICK_MS 1000
 #define FAST_TICK_MS 50
 
@@ -35,6 +39,9 @@ static bool take_descriptors(struct broker *broker, struct pin_error *err) {
     for (int i = 0; i < PIN_EGRESS_SOCKET_COUNT; i++)
         broker->sockets[i] = present(PIN_BROKER_SOCKET_FD + i);
     broker->life = present(PIN_BROKER_LIFE_FD);
+    broker->door = present(PIN_BROKER_DOOR_FD);
+    for (int i = 0; i < PIN_PUBLISH_MAX; i++)
+        broker->listeners[i] = present(PIN_BROKER_LISTENER_FD + i);
     if (close_range(PIN_BROKER_FD_END, ~0u, 0) != 0)
         return pin_fail_errno(err, "close what was inherited");
     return true;
@@ -43,9 +50,13 @@ static bool take_descriptors(struct broker *broker, struct pin_error *err) {
 static void listener_ready(struct watch *watch, uint32_t events) {
     (void)events;
     struct listener *listener = container_of(watch, struct listener, watch);
-    conn_accept(listener->broker, watch->fd);
+    entry_accept(listener->broker, watch->fd, ACCEPT_ROUND);
     if (listener->broker->accept_paused)
         (void)poll_want(&listener->broker->poll, watch, 0);
+}
+
+static bool is_inward(const struct broker *broker) {
+    return broker->door >= 0;
 }
 
 static bool prepare(struct broker *broker, struct pin_error *err) {
@@ -53,42 +64,63 @@ static bool prepare(struct broker *broker, struct pin_error *err) {
     broker->buffer = malloc(BROKER_BUFFER);
     if (broker->names == NULL || broker->buffer == NULL || !poll_open(&broker->poll))
         return pin_fail_errno(err, "prepare");
-    return control_load_rules(broker, PIN_BROKER_RULES_FD, err) &&
-           resolver_open(broker, secure_getenv("PINFOLD_RESOLV_CONF"), err);
+    if (!control_load_rules(broker, PIN_BROKER_RULES_FD, err))
+        return false;
+    if (is_inward(broker))
+        return inward_join(broker->door, err);
+    return resolver_open(broker, secure_getenv("PINFOLD_RESOLV_CONF"), err);
+}
+
+static bool raise_walls(const struct broker *broker, uint32_t *standing, struct pin_error *err) {
+    uint16_t ports[PIN_PUBLISH_MAX];
+    struct walls_joined joined = {.ports = ports};
+    const struct pin_egress_rules *rules = &broker->rules;
+    for (size_t i = 0; i < rules->allow_count && i < PIN_PUBLISH_MAX && rules->allow[i].port_count > 0; i++)
+        ports[joined.count++] = rules->allow[i].ports[0].first;
+    return walls_raise(is_inward(broker) ? &joined : NULL, standing, err);
 }
 
 static bool serve(struct broker *broker, struct listener *listener, struct pin_error *err) {
     const int *sockets = broker->sockets;
+    const struct raw answers = {sockets[PIN_EGRESS_RAW_V4], sockets[PIN_EGRESS_RAW_V6]},
+                     openings = {sockets[PIN_EGRESS_OPEN_V4], sockets[PIN_EGRESS_OPEN_V6]};
+    if (is_inward(broker))
+        return (inward_serve(broker) && control_serve(broker)) || pin_fail_errno(err, "serve the ports");
     *listener = (struct listener){
         .watch = {.fd = sockets[PIN_EGRESS_TCP], .ready = listener_ready},
           .broker = broker
     };
     bool served = dns_serve(broker, sockets[PIN_EGRESS_DNS_UDP], sockets[PIN_EGRESS_DNS_TCP]) &&
                   refused_serve(broker, sockets[PIN_EGRESS_REFUSED]) &&
-                  flows_serve(broker, sockets[PIN_EGRESS_UDP], sockets[PIN_EGRESS_RAW_V4],
-                              sockets[PIN_EGRESS_RAW_V6]) &&
-                  control_serve(broker) && poll_want(&broker->poll, &listener->watch, EPOLLIN);
+                  flows_serve(broker, sockets[PIN_EGRESS_UDP], answers) &&
+                  openings_serve(broker, sockets[PIN_EGRESS_OPENINGS], openings) && control_serve(broker) &&
+                  poll_want(&broker->poll, &listener->watch, EPOLLIN);
     return served || pin_fail_errno(err, "serve the sockets");
 }
 
 static int next_timeout(struct broker *broker) {
     int limit = -1;
-    if (broker->conns != NULL || flows_are_open(broker))
+    if (broker->conns != NULL || broker->services != NULL || flows_are_open(broker))
         limit = TICK_MS;
     if (broker->throttled || broker->accept_paused)
         limit = FAST_TICK_MS;
     uint64_t now = now_ns();
     limit = report_timeout(&broker->report, now, limit);
-    return dial_timeout(broker, now, resolver_timeout(broker->resolver, limit));
+    return is_inward(broker) ? limit : dial_timeout(broker, now, resolver_timeout(broker->resolver, limit));
 }
 
 static void tick(struct broker *broker, struct listener *listener, uint64_t *last_ns) {
     uint64_t now = now_ns();
-    resolver_tick(broker->resolver);
+    if (broker->resolver != NULL)
+        resolver_tick(broker->resolver);
+    service_tick(broker, now);
     dial_tick(broker, now);
     if (broker->accept_paused) {
         broker->accept_paused = false;
-        (void)poll_want(&broker->poll, &listener->watch, EPOLLIN); /* fails as it did before: tried again */
+        inward_resume(broker);
+        if (!is_inward(broker))
+            (void)poll_want(&broker->poll, &listener->watch,
+                            EPOLLIN); /* fails as it did before: tried again */
     }
     report_tick(&broker->report, now);
     if (!broker->throttled && now - *last_ns < TICK_MS * PIN_NS_PER_MS)
@@ -98,10 +130,28 @@ static void tick(struct broker *broker, struct listener *listener, uint64_t *las
     flows_tick(broker, now);
 }
 
+/* What the programs have sent and left behind still goes out, as it would from the kernel's own hands; nobody
+ * waits for an answer to it. What they had just been let in with is accepted in the first rounds. */
+static void drain(struct broker *broker, struct listener *listener, uint64_t *last_ns) {
+    uint64_t until = now_ns() + pin_broker_drain_ns(&broker->accounts.own.limits), now;
+    broker->is_draining = true;
+    conn_leave_answers(broker);
+    while (!broker->is_cut && (now = now_ns()) < until) {
+        bool waits = conn_is_under_way(broker) || flows_are_waiting(broker);
+        int most = waits ? (int)((until - now) / PIN_NS_PER_MS) + 1 : 0, timeout = next_timeout(broker);
+        if (!poll_round(&broker->poll, timeout >= 0 && timeout < most ? timeout : most))
+            return;
+        tick(broker, listener, last_ns);
+        if (!waits && broker->poll.handled == 0)
+            return;
+    }
+}
+
 static void run(struct broker *broker, struct listener *listener) {
     uint64_t last_ns = 0;
     while (!broker->ended && poll_round(&broker->poll, next_timeout(broker)))
         tick(broker, listener, &last_ns);
+    drain(broker, listener, &last_ns);
     conn_end_all(broker);
     flows_end_all(broker);
     report_flush(&broker->report);
@@ -127,8 +177,8 @@ int main(void) {
     (void)signal(SIGPIPE, SIG_IGN);
     report_open(&broker.report, PIN_BROKER_CONTROL_FD);
     /* Files are read before the walls; sockets, and what comes over them, behind them. */
-    if (!take_descriptors(&broker, &err) || !prepare(&broker, &err) || !walls_raise(&standing, &err) ||
-        !serve(&broker, &listener, &err)) {
+    if (!take_descriptors(&broker, &err) || !prepare(&broker, &err) ||
+        !raise_walls(&broker, &standing, &err) || !serve(&broker, &listener, &err)) {
         say_fault(&broker, &err);
         report_flush(&broker.report);
         return 1;

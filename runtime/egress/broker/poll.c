@@ -34,12 +34,12 @@ bool poll_want(struct poll *poll, struct watch *watch, uint32_t events) {
     return true;
 }
 
-void poll_close(struct poll *poll, struct watch *watch) {
+void poll_close(struct watch *watch) {
     if (watch->fd < 0)
         return;
-    (void)forget(poll, watch);
-    (void)close(watch->fd);
+    (void)close(watch->fd); /* the last one of a file: epoll forgets it, too */
     watch->fd = -1;
+    watch->events = 0;
     watch->added = false;
 }
 
@@ -57,16 +57,22 @@ static void release_buried(struct poll *poll) {
     }
 }
 
+static void call_ready(const struct epoll_event *events, int count, bool urgent) {
+    for (int i = 0; i < count; i++) {
+        struct watch *watch = events[i].data.ptr;
+        if (watch->urgent == urgent && watch->fd >= 0) /* else closed earlier in this round */
+            watch->ready(watch, events[i].events);
+    }
+}
+
 bool poll_round(struct poll *poll, int timeout_ms) {
     struct epoll_event events[ROUND_MAX];
     int count = epoll_wait(poll->epoll, events, ROUND_MAX, timeout_ms);
     if (count < 0 && errno != EINTR)
         return false;
-    for (int i = 0; i < count; i++) {
-        struct watch *watch = events[i].data.ptr;
-        if (watch->fd >= 0) /* closed earlier in this round */
-            watch->ready(watch, events[i].events);
-    }
+    poll->handled = count > 0 ? count : 0;
+    call_ready(events, count, true);
+    call_ready(events, count, false);
     release_buried(poll);
     return true;
 }

@@ -13,7 +13,7 @@
 struct watch {
     int fd; /* -1: none */
     uint32_t events;
-    bool added;
+    bool added, urgent; /* `urgent`: before the others of its round */
     void (*ready)(struct watch *watch, uint32_t events);
 };
 
@@ -24,14 +24,15 @@ struct grave {
 
 struct poll {
     int epoll;
+    int handled; /* in the last round */
     struct grave *graves;
 };
 
 bool poll_open(struct poll *poll);
 /* Waits for these events from now on; 0: for nothing, not even a hang-up. */
 bool poll_want(struct poll *poll, struct watch *watch, uint32_t events);
-/* Closes the descriptor and forgets the watch; harmless if done already. */
-void poll_close(struct poll *poll, struct watch *watch);
+/* Closes the descriptor, which nobody else has, and forgets the watch; harmless if done already. */
+void poll_close(struct watch *watch);
 /* `release` is called at the end of this round. */
 void poll_bury(struct poll *poll, struct grave *grave, void (*release)(struct grave *grave));
 /* One round: waits at most `timeout_ms` (-1: for ever), calls what is ready, frees what was buried. */

@@ -19,9 +19,23 @@ void report_open(struct report *report, int socket) {
     };
 }
 
+static void add_passed(const struct report *report, struct pin_egress_event *event) {
+    event->passed_out = report->passed_out;
+    event->passed_in = report->passed_in;
+}
+
+static void note_told(struct report *report) {
+    report->told_out = report->passed_out;
+    report->told_in = report->passed_in;
+}
+
 static bool push(struct report *report, const struct pin_egress_event *event) {
-    return send(report->socket, event, sizeof(*event), MSG_DONTWAIT | MSG_NOSIGNAL) ==
-           (ssize_t)sizeof(*event);
+    struct pin_egress_event whole = *event;
+    add_passed(report, &whole);
+    if (send(report->socket, &whole, sizeof(whole), MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(whole))
+        return false;
+    note_told(report);
+    return true;
 }
 
 /* Bytes are counted even where the record itself is lost. */
@@ -34,12 +48,29 @@ static void add_to_sum(struct pin_egress_event *sum, const struct pin_egress_eve
     sum->repeated += event->repeated > 0 ? event->repeated : 1;
     sum->bytes_out += event->bytes_out;
     sum->bytes_in += event->bytes_in;
+    sum->undelivered += event->undelivered;
+}
+
+/* How many of the queue have gone. */
+static size_t push_queue(struct report *report) {
+    struct iovec parts[REPORT_QUEUE];
+    struct mmsghdr messages[REPORT_QUEUE];
+    memset(messages, 0, sizeof(messages));
+    for (size_t i = 0; i < report->queued; i++) {
+        add_passed(report, &report->queue[i]);
+        parts[i] = (struct iovec){&report->queue[i], sizeof(report->queue[i])};
+        messages[i].msg_hdr.msg_iov = &parts[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    int sent = sendmmsg(report->socket, messages, (unsigned)report->queued, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent > 0)
+        note_told(report);
+    return sent > 0 ? (size_t)sent : 0;
 }
 
 static void send_queue(struct report *report) {
-    for (size_t i = 0; i < report->queued; i++)
-        if (!push(report, &report->queue[i]))
-            add_to_sum(&report->sums[report->queue[i].kind], &report->queue[i]);
+    for (size_t i = report->queued > 0 ? push_queue(report) : 0; i < report->queued; i++)
+        add_to_sum(&report->sums[report->queue[i].kind], &report->queue[i]);
     report->queued = 0;
 }
 
@@ -109,6 +140,13 @@ static void send_sums(struct report *report) {
             report->sums[i] = (struct pin_egress_event){.repeated = 0};
 }
 
+/* A bill knows of a connection before it ends. */
+static void send_bytes(struct report *report) {
+    struct pin_egress_event event = {.kind = PIN_EGRESS_EVENT_BYTES, .rule = PIN_EGRESS_NO_RULE};
+    if (report->passed_out != report->told_out || report->passed_in != report->told_in)
+        (void)push(report, &event); /* else the next one says it */
+}
+
 void report_tick(struct report *report, uint64_t now) {
     if (report->queued > 0 && elapsed_ns(now, report->queued_ns) >= QUEUE_NS)
         send_queue(report);
@@ -117,16 +155,22 @@ void report_tick(struct report *report, uint64_t now) {
             let_go(report, &report->recent[i], now);
     if (elapsed_ns(now, report->flushed_ns) >= SUM_NS) {
         send_sums(report);
+        send_bytes(report);
         report->flushed_ns = now;
     }
 }
 
-void report_turn(struct report *report, const struct pin_egress_event *event, uint64_t now) {
+void report_settle(struct report *report, uint64_t now) {
     for (size_t i = 0; i < REPORT_RECENT; i++)
         if (report->recent[i].since_ns != 0)
             let_go(report, &report->recent[i], now);
     send_queue(report);
     send_sums(report);
+    send_bytes(report);
+}
+
+void report_turn(struct report *report, const struct pin_egress_event *event, uint64_t now) {
+    report_settle(report, now);
     if (!push(report, event))
         add_to_sum(&report->sums[event->kind], event);
 }
@@ -138,6 +182,7 @@ void report_flush(struct report *report) {
             !push(report, &report->recent[i].event))
             add_to_sum(&report->sums[report->recent[i].event.kind], &report->recent[i].event);
     send_sums(report);
+    send_bytes(report);
 }
 
 static bool is_holding(const struct report *report) {

@@ -21,6 +21,8 @@ struct report {
     } recent[REPORT_RECENT];
     struct pin_egress_event sums[PIN_EGRESS_EVENT_COUNT]; /* past the rate; `repeated` 0: none */
     uint64_t flushed_ns;
+    uint64_t passed_out, passed_in;              /* since the start; every record says it */
+    uint64_t told_out, told_in;                  /* by the last one */
     struct pin_egress_event queue[REPORT_QUEUE]; /* sent together: each datagram wakes the supervisor */
     size_t queued;
     uint64_t queued_ns; /* since when the first one waits */
@@ -32,6 +34,8 @@ void report_event(struct report *report, const struct pin_egress_event *event, u
 void report_tick(struct report *report, uint64_t now_ns);
 /* Sends all that was held back, then this at once: what comes before it is told of in other terms. */
 void report_turn(struct report *report, const struct pin_egress_event *event, uint64_t now_ns);
+/* … the same without a last one. */
+void report_settle(struct report *report, uint64_t now_ns);
 /* … or all of it. */
 void report_flush(struct report *report);
 /* When to tick again, in ms, at most `limit` (-1: none). */

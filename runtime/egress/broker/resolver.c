@@ -17,6 +17,7 @@
 #define TIMEOUT_MS 2000 /* of the first try; c-ares waits longer at the next */
 #define TRIES 3
 #define SOCKETS_MAX 64
+#define CLASS_INTERNET 1
 
 struct host {
     const char *name; /* canonical */
@@ -32,6 +33,7 @@ struct resolver {
     struct broker *broker;
     ares_channel channel;
     struct pending *pending; /* what c-ares has been asked for */
+    size_t other_count;      /* and other records than addresses */
     struct pin_arena arena;
     struct host *hosts;
     size_t host_count;
@@ -181,7 +183,7 @@ static bool copy_address(uint8_t to[16], const struct sockaddr *from) {
     return true;
 }
 
-static void answered(void *data, int status, int timeouts, struct ares_addrinfo *result) {
+static void addresses_came(void *data, int status, int timeouts, struct ares_addrinfo *result) {
     (void)timeouts;
     struct pending *pending = data;
     uint8_t addresses[RESOLVER_ADDRESSES_MAX][16];
@@ -249,7 +251,41 @@ void resolver_ask(struct resolver *resolver, const char *name, struct question *
     wait_for(pending, question);
     (void)snprintf(absolute, sizeof(absolute), "%s.", name); /* as it stands: no search list */
     struct ares_addrinfo_hints hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    ares_getaddrinfo(resolver->channel, absolute, NULL, &hints, answered, pending);
+    ares_getaddrinfo(resolver->channel, absolute, NULL, &hints, addresses_came, pending);
+}
+
+struct other { /* records of another type */
+    struct resolver *resolver;
+    void (*answered)(void *data, const uint8_t *message, size_t size);
+    void *data;
+};
+
+static void other_answered(void *data, int status, int timeouts, unsigned char *message, int size) {
+    (void)timeouts;
+    struct other other = *(struct other *)data;
+    free(data);
+    other.resolver->other_count--;
+    bool came = status == ARES_SUCCESS && message != NULL && size > 0;
+    other.answered(other.data, came ? message : NULL, came ? (size_t)size : 0);
+}
+
+void resolver_ask_type(struct resolver *resolver, const char *name, uint16_t type,
+                       void (*answered)(void *data, const uint8_t *message, size_t size), void *data) {
+    char absolute[PIN_HOST_MAX + 1];
+    struct other *other = malloc(sizeof(*other));
+    if (other == NULL) {
+        answered(data, NULL, 0);
+        return;
+    }
+    *other = (struct other){resolver, answered, data};
+    resolver->other_count++;
+    (void)snprintf(absolute, sizeof(absolute), "%s.", name);
+    ares_query(resolver->channel, absolute, CLASS_INTERNET, type, other_answered, other);
+}
+
+bool resolver_has_own(const struct resolver *resolver, const char *name) {
+    uint8_t addresses[RESOLVER_ADDRESSES_MAX][16];
+    return find_hosts(resolver, name, addresses) > 0;
 }
 
 void resolver_forget(struct question *question) {
@@ -263,7 +299,7 @@ void resolver_forget(struct question *question) {
 
 int resolver_timeout(struct resolver *resolver, int limit) {
     struct timeval most = {.tv_sec = 60}, room;
-    if (resolver->pending == NULL)
+    if (resolver->pending == NULL && resolver->other_count == 0)
         return limit;
     const struct timeval *left = ares_timeout(resolver->channel, &most, &room);
     int ms = (int)(left->tv_sec * 1000 + left->tv_usec / 1000) + 1;
@@ -271,6 +307,6 @@ int resolver_timeout(struct resolver *resolver, int limit) {
 }
 
 void resolver_tick(struct resolver *resolver) {
-    if (resolver->pending != NULL)
+    if (resolver->pending != NULL || resolver->other_count > 0)
         ares_process_fd(resolver->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
 }

@@ -20,6 +20,12 @@ struct question {
 /* `resolv_conf` NULL: the host's. */
 bool resolver_open(struct broker *broker, const char *resolv_conf, struct pin_error *err);
 void resolver_ask(struct resolver *resolver, const char *name, struct question *question);
+/* For records of another type: `answered` is called once, perhaps before this returns, with the whole answer;
+ * NULL: none came. */
+void resolver_ask_type(struct resolver *resolver, const char *name, uint16_t type,
+                       void (*answered)(void *data, const uint8_t *message, size_t size), void *data);
+/* The name is in the hosts file, or is the host's own: nobody is asked for it. */
+bool resolver_has_own(const struct resolver *resolver, const char *name);
 /* The answer isn't wanted any more. */
 void resolver_forget(struct question *question);
 /* For the loop: when c-ares wants to be called, in ms, at most `limit` (-1: none); and the call. */

@@ -37,13 +37,15 @@ static bool limit(int resource, uint64_t value, struct pin_error *err) {
     return true;
 }
 
+/* 1 is no room for a core file, and what keeps a core_pattern that names a program from being run (core(5)).
+ */
 static bool set_limits(struct pin_error *err) {
-    return limit(RLIMIT_NOFILE, FILES_MAX, err) && limit(RLIMIT_CORE, 0, err) &&
+    return limit(RLIMIT_NOFILE, FILES_MAX, err) && limit(RLIMIT_CORE, 1, err) &&
            limit(RLIMIT_FSIZE, 0, err) && limit(RLIMIT_DATA, MEMORY_MAX, err);
 }
 
 /* In a user namespace without such an id the caller's own is no better or worse. */
-static bool leave_root(struct pin_error *err) {
+bool walls_leave_root(struct pin_error *err) {
     if (geteuid() != 0)
         return true;
     if (setgroups(0, NULL) != 0 && errno != EPERM)
@@ -56,8 +58,9 @@ static bool leave_root(struct pin_error *err) {
 }
 
 /* An empty, read-only file system is the root; the host's is detached. */
-static bool enter_namespaces(void) {
-    int spaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWPID | CLONE_NEWCGROUP;
+static bool enter_namespaces(bool joined) {
+    int spaces = (joined ? 0 : CLONE_NEWUSER) | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWPID |
+                 CLONE_NEWCGROUP;
     return unshare(spaces) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
            mount("none", "/proc", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4k,mode=555") == 0 &&
            chdir("/proc") == 0 && syscall(SYS_pivot_root, ".", ".") == 0 && umount2(".", MNT_DETACH) == 0 &&
@@ -65,11 +68,36 @@ static bool enter_namespaces(void) {
                  NULL) == 0;
 }
 
+/* Of linux/landlock.h since Linux 6.7; the headers may be older. */
+struct ruleset_with_ports {
+    uint64_t handled_access_fs, handled_access_net;
+};
+struct port_rule {
+    uint64_t allowed_access, port;
+};
+enum { BIND_TCP = 1, CONNECT_TCP = 2, RULE_NET_PORT = 2, NET_SINCE_VERSION = 4 };
+
+static bool allow_ports(int ruleset, const struct walls_joined *joined) {
+    for (size_t i = 0; i < joined->count; i++) {
+        struct port_rule rule = {CONNECT_TCP, joined->ports[i]};
+        if (syscall(SYS_landlock_add_rule, ruleset, RULE_NET_PORT, &rule, 0) != 0)
+            return false;
+    }
+    return true;
+}
+
 /* The sum of all that Landlock's first version knows; none of it is granted anywhere. */
-static bool forbid_files(void) {
-    struct landlock_ruleset_attr attributes = {.handled_access_fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1};
-    PIN_CLOSE int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof(attributes), 0);
-    return ruleset >= 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
+static bool forbid_files(const struct walls_joined *joined) {
+    struct ruleset_with_ports attributes = {.handled_access_fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1};
+    bool ports = joined != NULL && syscall(SYS_landlock_create_ruleset, NULL, 0,
+                                           LANDLOCK_CREATE_RULESET_VERSION) >= NET_SINCE_VERSION;
+    if (ports)
+        attributes.handled_access_net = BIND_TCP | CONNECT_TCP;
+    PIN_CLOSE int ruleset =
+        (int)syscall(SYS_landlock_create_ruleset, &attributes,
+                     ports ? sizeof(attributes) : sizeof(attributes.handled_access_fs), 0);
+    return ruleset >= 0 && (!ports || allow_ports(ruleset, joined)) &&
+           syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
 }
 
 static bool drop_capabilities(struct pin_error *err) {
@@ -89,7 +117,7 @@ static const int calls[] = {
     SCMP_SYS(munmap),       SCMP_SYS(brk),           SCMP_SYS(mremap),       SCMP_SYS(madvise),
     SCMP_SYS(futex),        SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(getrandom),
     SCMP_SYS(rt_sigreturn), SCMP_SYS(exit),          SCMP_SYS(exit_group),   SCMP_SYS(restart_syscall),
-    SCMP_SYS(bind),
+    SCMP_SYS(bind),         SCMP_SYS(sched_yield),   SCMP_SYS(sendmmsg),
 };
 
 /* Looked for by the C library and c-ares, which go on without. */
@@ -157,15 +185,15 @@ static bool load_filter(struct pin_error *err) {
     return code == 0 || pin_fail_errno(err, "load the broker's filter");
 }
 
-bool walls_raise(uint32_t *standing, struct pin_error *err) {
+bool walls_raise(const struct walls_joined *joined, uint32_t *standing, struct pin_error *err) {
     *standing = 0;
-    if (!set_limits(err) || !leave_root(err))
+    if (!set_limits(err) || !walls_leave_root(err))
         return false;
     if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return pin_fail_errno(err, "forbid new privileges");
-    if (enter_namespaces())
+    if (enter_namespaces(joined != NULL))
         *standing |= WALL_NAMESPACES;
-    if (forbid_files())
+    if (forbid_files(joined))
         *standing |= WALL_LANDLOCK;
     if (*standing == 0)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "neither user namespaces nor Landlock for the broker");

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -15,5 +16,16 @@ enum wall { /* a set: those that a host may lack; the others always stand */
             WALL_LANDLOCK = 2,
 };
 
-/* `standing`: which of the two stand; one of them at least, or it fails. */
-bool walls_raise(uint32_t *standing, struct pin_error *err);
+struct walls_joined {
+    const uint16_t *ports;
+    size_t count;
+};
+
+/* Root becomes nobody; not a word to anybody else. */
+bool walls_leave_root(struct pin_error *err);
+
+/* `joined`, or NULL: the ports that a process may connect to which is in the sandbox's namespaces. It stays
+ * in that user namespace, where no other can be made. The ports are held where the kernel can (Landlock from
+ * Linux 6.7 on): the sockets that it accepts belong to the host's network, and must not be turned around.
+ * `standing`: which of the two stand; one of them at least, or it fails. */
+bool walls_raise(const struct walls_joined *joined, uint32_t *standing, struct pin_error *err);

@@ -18,6 +18,7 @@ REASONS = {
     "address": "whether the bits after a prefix are zero, and how IPv6 is spelt, is beyond a pattern",
     "ports": "whether a range of ports runs upwards and ends by 65535 is beyond a pattern",
     "suffix": "which names are public suffixes is in a list of its own",
+    "idna": "which characters can stand in a name, and how long its A-labels are, is in tables of their own",
     "budget": "whether a budget that a rule names is there, once, is beyond a schema",
     "calls": "the reader knows the names of the calls and groups, and those that no policy may allow",
     "merge": "what can be removed depends on what is extended",
@@ -65,11 +66,16 @@ DENY = "/network/deny"
 HOSTS_GOOD = ["example.com", "EXAMPLE.com", "example.com.", "*.example.com", "a", "localhost", "xn--bcher-kva.de",
               "_srv._tcp.example.com", "a-b.c-d", "1.example.com", "3com.com", "x" * 63 + ".com", "0xg", "1x",
               ".".join(["a" * 63] * 3 + ["b" * 61]), "*." + ".".join(["a" * 63] * 3 + ["b" * 61]) + "."]
-SUFFIXES = ["com", "co.uk", "CO.UK", "github.io", "s3.amazonaws.com", "nosuchtld", "xn--p1ai"]
+SUFFIXES = ["com", "co.uk", "CO.UK", "github.io", "s3.amazonaws.com", "nosuchtld", "xn--p1ai", "рф", "公司.cn"]
 HOSTS_BAD = ["", "*", "*.", ".", "..", ".a", "a..b", "a.b..", "*a.b", "a.*", "a.*.b", "*.*.a", "-a.b", "a-.b",
              "1.2.3.4", "127.1", "2130706433", "0x7f000001", "a.0x1f", "a.1", "*.1", "10.", "0x", "::1", "[::1]",
-             "a:443", "http://a.b", "a/b", "a b", " a", "a ", "a\n", "a\t", "büch.de", "a.b%2e", "x" * 64 + ".com",
+             "a:443", "http://a.b", "a/b", "a b", " a", "a ", "a\n", "a\t", "a.b%2e", "x" * 64 + ".com",
              "a,b", "a_b.c!", ".".join(["a" * 63] * 3 + ["b" * 62]), 1, None, ["a"], True]
+HOSTS_IDN = ["büch.de", "*.büch.de", "BÜCHER.example.", "bu\u0308cher.example", "例え.テスト", "日本語。ＪＰ", "نامه‌ای.example", "straße.de",
+             "_dmarc.büch.de", "ａｐｉ.example.com", "faß.xn--bcher-kva.de", "xn--bcher-kva.bücher.de", "ü" * 50 + ".example"]
+HOSTS_NOT_IDN = ["☕.example", "a\u2024b.de", "\u0301a.de", "a\u200d.de", "\u00ad.de", "bü--x.de", "ü" * 60 + ".de", "１２７.０.0.1", "℀.de",
+                 "ü：1.de", "xn--bücher-kva.de", "xn--api.ü.de", "ẞ.de", "\u0378.de", "٤.1", "ü\u3000b.de"]
+HOSTS_IDN_BAD = ["ü..de", ".ü", "-ü.de", "ü-.de", "*.*.ü", "*ü.de", "ü b.de", "ü/a", "ü:443", "[ü]", "ü%2e.de", "ü.1", "ü" * 64 + ".de", "a。1"]
 CIDRS_GOOD = ["10.0.0.0/8", "10.1.2.3", "10.1.2.3/32", "0.0.0.0/0", "255.255.255.255", "192.168.0.0/16", "::/0",
               "2001:db8::/32", "2001:DB8::1", "fe80::/10", "::1", "::1/128", "64:ff9b::/96"]
 CIDRS_BAD = ["", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/08", "10.0.0/8", "10.0.0.0.0/8", "256.0.0.0", "010.0.0.0/8",
@@ -143,6 +149,7 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
     words: dict[str, tuple[str, ...]] = {
         "/resources/on_output_cap": ("discard", "kill"),
         "/filesystem/root": ("read-only", "overlay"),
+        "/filesystem/root_storage": ("memory", "disk"),
         "/filesystem/workspace/access": ("none", "read-only", "copy-on-write", "read-write"),
         "/syscalls/baseline": ("strict", "tool", "build", "oci"),
         "/syscalls/on_deny": ("errno", "kill"),
@@ -187,6 +194,14 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
         "/filesystem/write": ([*PATHS_GOOD, "/dev/shm", "/dev/shm/x", "/process", "/devel", "/system"],
                               [p for p in PATHS_BAD if isinstance(p, str)]
                               + ["/proc", "/proc/self", "/sys", "/sys/fs/cgroup", "/dev", "/dev/null", "/dev/shmx"]),
+        "/network/publish": (["8080=127.0.0.1:18080", "1=127.0.0.1:0", "65535=[::1]:65535", "3000=unix:web", "3000=unix:a.b_c-d",
+                              "80=unix:" + "x" * 63],
+                             ["", "8080", "8080=", "=127.0.0.1:1", "0=127.0.0.1:1", "08=127.0.0.1:1", "65536=127.0.0.1:1",
+                              "80=127.0.0.1", "80=127.0.0.1:", "80=127.0.0.1:01", "80=127.0.0.1:65536", "80=127.0.0.1:-1",
+                              "80=127.0.0.1:+1", "80=127.0.0.1: 1", "80=127.0.0.2:1", "80=0.0.0.0:1", "80=localhost:1",
+                              "80=::1:1", "80=[::]:1", "80=[::1]", "80=[::1]:00", "80=unix:", "80=unix:.x", "80=unix:a/b",
+                              "80=unix:a..b", "80=unix:" + "x" * 64, "80=unix:a\n", "80=unix:/run/x", "80=tcp:1", "*",
+                              " 80=unix:a", "80 =unix:a", "80=Unix:a", "80=127.0.0.1:1 ", "80=127.0.0.1:1=2", "80=unix:ü"]),
         "/engine/hooks": (["/usr/bin/x", "/usr/bin/x arg", "/opt/*", "/a *"],
                           ["", "/", "x", "/ x", "/a  b", "/a b c", "/a ", "/a\n", "/**", "/a\x00"]),
         **{f"/engine/{key}": ([*PATHS_GOOD, "/srv/*", "/home/*/x"],
@@ -206,6 +221,9 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
 
     yield from good(EGRESS, [[{"host": host, "ports": [443]}] for host in HOSTS_GOOD])
     yield from bad(EGRESS, [[{"host": host, "ports": [443]}] for host in HOSTS_BAD])
+    yield from good(EGRESS, [[{"host": host, "ports": [443]}] for host in HOSTS_IDN])
+    yield from bad(EGRESS, [[{"host": host, "ports": [443]}] for host in HOSTS_NOT_IDN], "idna")
+    yield from bad(EGRESS, [[{"host": host, "ports": [443]}] for host in HOSTS_IDN_BAD])
     yield from good(EGRESS, [[{"cidr": cidr, "ports": [443]}] for cidr in CIDRS_GOOD])
     yield from bad(EGRESS, [[{"cidr": cidr, "ports": [443]}] for cidr in CIDRS_BAD])
     yield from bad(EGRESS, [[{"cidr": cidr, "ports": [443]}] for cidr in CIDRS_ADDRESS], "address")
@@ -259,6 +277,9 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
         yield from bad(f"{limits}/{field}", [*SIZES_BAD, 0])
     yield from good(f"{limits}/rate", [1024, "1MiB", "unlimited"])
     yield from bad(f"{limits}/rate", [1023, 0])
+    yield from good(f"{limits}/drain", ["0s", "10s", "1h"])
+    yield from bad(f"{limits}/drain", TIMES_BAD + ["unlimited"])
+    yield from bad(f"{limits}/drain", ["3601s"], "range")
     for field in ("idle", "lifetime"):
         yield from good(f"{limits}/{field}", ["1s", "30m", "unlimited"])
         yield from bad(f"{limits}/{field}", TIMES_BAD)

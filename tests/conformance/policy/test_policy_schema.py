@@ -68,7 +68,7 @@ def test_the_reader_says_what_the_corpus_says(case: corpus.Case, verdicts: dict[
     assert verdict["ok"] == case.good, (case.text[:300], verdict["findings"])
     assert bool(verdict["findings"]) != case.good
     for finding in verdict["findings"]:
-        assert finding["message"]
+        assert finding["message"] and finding["hint"], finding
         assert f"{case.name}.json:" in finding["pointer"] or "..." in finding["pointer"], finding
 
 

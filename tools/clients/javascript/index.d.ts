@@ -29,6 +29,8 @@ export interface SandboxSpec {
   lifetimeMs?: number;
   /** "HOST:PORT" */
   egress?: string[];
+  /** "PORT" or "PORT=PLACE", of what the policy publishes; show() says where. */
+  publish?: string[];
   /** "NAME", "NAME:env=VARIABLE" or "NAME:file" */
   secrets?: string[];
   /** Values of the caller's own by logical name, handed over in an environment, never in arguments. */

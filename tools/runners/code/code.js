@@ -1,83 +1,8 @@
-// A code context and its cells; docs/code.md. `serve SOCKET` keeps the variables; `cell` brings one cell to it and writes
-// what comes back: output to 1 and 2, the result to the frame descriptor. Node's own modules only, Node 18 and later.
-"use strict";
-const fs = require("fs"), net = require("net"), util = require("util"), { Writable, PassThrough } = require("stream");
-const stringify = JSON.stringify, parse = JSON.parse, toBuffer = Buffer.from, concat = Buffer.concat, { writeSync } = fs, { inspect } = util;
+// A code context, which keeps the variables of its cells; docs/code.md. Each cell comes over Node's own channel as four
+// descriptors: its request, its output, and its result's way. Node 18 and later. Stands behind frame.js and memory.js.
+const util = require("util"), { Session } = require("inspector");
+const stringify = JSON.stringify, parse = JSON.parse, { inspect } = util;
 const RESULTS_MAX = 1000, NOTES_MAX = 16, VALUES_MAX = 100000;
-const [mode, socketPath] = process.argv.slice(1);
-
-function writeAll(to, data) {
-  for (let done = 0; done < data.length;) {
-    try {
-      done += writeSync(to, data, done);
-    } catch (error) {
-      if (error.code !== "EAGAIN") throw error;
-    }
-  }
-}
-
-// A message: what it is (1 stdout, 2 stderr, 3 result; 0 a request), its size, its bytes.
-function pack(what, data) {
-  const head = Buffer.alloc(5);
-  head.writeUInt8(what, 0);
-  head.writeUInt32BE(data.length, 1);
-  return concat([head, data]);
-}
-
-function onMessages(connection, each) {
-  let rest = Buffer.alloc(0);
-  connection.on("data", (data) => {
-    rest = concat([rest, data]);
-    while (rest.length >= 5 && rest.length >= 5 + rest.readUInt32BE(1)) {
-      const size = 5 + rest.readUInt32BE(1), message = rest.subarray(5, size), what = rest.readUInt8(0);
-      rest = rest.subarray(size);
-      each(what, message);
-    }
-  });
-}
-
-// RFC 3720, B.4
-const table = new Uint32Array(256).map((_, n) => {
-  for (let i = 0; i < 8; i++) n = n & 1 ? (n >>> 1) ^ 0x82f63b78 : n >>> 1;
-  return n;
-});
-function crc32c(data) {
-  let crc = 0xffffffff;
-  for (let i = 0; i < data.length; i++) crc = table[(crc ^ data[i]) & 255] ^ (crc >>> 8);
-  return (crc ^ 0xffffffff) >>> 0;
-}
-
-function bring() {
-  const nonce = toBuffer(process.env.PINFOLD_FRAME_NONCE, "hex"), fd = Number(process.env.PINFOLD_FRAME_FD);
-  const [, path, request] = packet; // by what has started us
-  let tries = 1000; // the context may be starting
-  function attempt() {
-    const connection = net.connect({ path, allowHalfOpen: true });
-    connection.once("error", (error) => {
-      if (--tries > 0) return setTimeout(attempt, 10);
-      process.stderr.write(`the context doesn't answer: ${error.message}\n`);
-      process.exit(1);
-    });
-    connection.once("connect", () => {
-      connection.removeAllListeners("error");
-      connection.on("error", () => {});
-      connection.on("close", () => process.exit(1));
-      connection.on("end", () => process.exit(1));
-      for (const name of ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"]) process.on(name, () => connection.end());
-      onMessages(connection, (what, data) => {
-        if (what !== 3) return writeAll(what === 2 ? 2 : 1, data);
-        const head = Buffer.alloc(12);
-        head.writeUInt32BE(0x01010000, 0); // version 1, kind 1: result, no flags
-        head.writeUInt32BE(data.length, 4);
-        head.writeUInt32BE(crc32c(data), 8);
-        writeAll(fd, concat([nonce, head, data]));
-        process.exit(0);
-      });
-      connection.write(pack(0, toBuffer(request)));
-    });
-  }
-  attempt();
-}
 
 let now = null; // the cell that runs
 let count = 0;
@@ -131,13 +56,12 @@ function show(value) {
   else note(`more than ${RESULTS_MAX} results: the others were left out`);
 }
 
-function describe(error) {
-  if (error && error.name === "SyntaxError" && error.err instanceof Error) error = error.err; // as the REPL wraps it
+function describe(error, place = "") {
   const isError = util.types.isNativeError(error) || error instanceof Error;
   let trace = isError && typeof error.stack === "string" ? error.stack : null;
   if (trace) trace = trace.split("\n").filter((line) => !/^\s+at .*(\[eval\]|node:|\(<anonymous>\)$)/.test(line)).join("\n");
   const message = isError ? error.message : `${inspect(error)} was thrown`;
-  return { type: clean(isError ? error.name : typeof error), message: clean(message), traceback: trace === null ? null : clean(trace) };
+  return { type: clean(isError ? error.name : typeof error), message: clean(message), traceback: trace === null ? null : clean(place + trace) };
 }
 
 function finish(cell, error) {
@@ -145,54 +69,127 @@ function finish(cell, error) {
   cell.over = true;
   const { key } = cell.request;
   const payload = stringify({ key, execution_count: cell.count, results: cell.results, error: error === undefined ? null : error, notes: cell.notes });
-  put(cell, 3, toBuffer(payload));
   now = null;
-  cell.connection.end();
+  try {
+    sendFrame(cell.fds.frame.fd, cell.nonce, RESULT, toBuffer(payload));
+  } catch {} // who has asked is gone
+  for (const name of ["stdout", "stderr", "frame"]) cell.fds[name].close();
 }
 
 // At once: a cell that never gives way is heard all the same.
-function put(cell, what, data) {
+function put(cell, name, data) {
   try {
-    writeAll(cell.connection._handle.fd, pack(what, data));
+    writeAll(cell.fds[name].fd, data);
   } catch {} // who has asked is gone
 }
 
+// V8's mode for consoles, which lets a later cell declare names again; Node has it in its inspector alone.
+function openConsole() {
+  const session = new Session();
+  session.connect();
+  const post = (method, given) => new Promise((done, fail) => session.post(method, given, (error, answer) => (error ? fail(error) : done(answer))));
+  let box; // values travel in it, since one that promises hand on may be asked for its then()
+  async function fetch({ objectId, unserializableValue, value }, handId) {
+    const argument = objectId ? { objectId } : unserializableValue ? { unserializableValue } : { value };
+    await post("Runtime.callFunctionOn", { objectId: handId, functionDeclaration: "function (value) { this(value); }", arguments: [argument] });
+    return box;
+  }
+  async function open() { // the inspector's handle of our own function, by a name that is gone before a cell runs
+    globalThis.__pinfold_hand = (value) => (box = { value });
+    const { result } = await post("Runtime.evaluate", { expression: "__pinfold_hand" });
+    delete globalThis.__pinfold_hand;
+    return result.objectId;
+  }
+  const opened = open();
+  // to {value}, or to {value, wrong} where it is what the cell has thrown
+  return async (code, file) => {
+    const handId = await opened;
+    const expression = `${reachingImports(code)}\n//# sourceURL=${file}`;
+    const { result, exceptionDetails } = await post("Runtime.evaluate", { expression, replMode: true, silent: true, objectGroup: "cell" });
+    const { value } = await fetch(exceptionDetails ? exceptionDetails.exception : result, handId);
+    await post("Runtime.releaseObjectGroup", { objectGroup: "cell" });
+    box = undefined;
+    return exceptionDetails ? { value, wrong: place(code, file, exceptionDetails) } : { value };
+  };
+}
+
+// Where the parser stopped, which a syntax error doesn't say of itself; "" for what was thrown by code that ran.
+function place(code, file, { scriptId, lineNumber, columnNumber, exception }) {
+  if (scriptId === undefined || exception.className !== "SyntaxError") return "";
+  const lines = code.split("\n"), number = Math.min(lineNumber, lines.length - 1), line = lines[number];
+  const column = number < lineNumber ? line.length : columnNumber;
+  return `${file}:${number + 1}\n${line}\n${" ".repeat(column)}^\n\n`;
+}
+
+// import() isn't for code of the inspector's: it calls ours, which is as long, by what Node's own copy of acorn finds.
+const IMPORT = "_load_";
+let Parser;
+function reachingImports(code) {
+  if (!/\bimport\b/.test(code)) return code;
+  const starts = new Set();
+  try {
+    Parser = Parser || loadParser();
+    class Finder extends Parser {
+      finishNode(node, type) {
+        if (type === "ImportExpression") starts.add(node.start);
+        return super.finishNode(node, type);
+      }
+    }
+    Finder.parse(code, { ecmaVersion: "latest", allowAwaitOutsideFunction: true });
+  } catch {
+    return code; // V8 says what is wrong with it
+  }
+  for (const start of starts) code = code.slice(0, start) + IMPORT + code.slice(start + IMPORT.length);
+  return code;
+}
+function loadParser() {
+  const made = { exports: {} };
+  new Function("module", "exports", process.binding("natives")["internal/deps/acorn/acorn/dist/acorn"])(made, made.exports);
+  return made.exports.Parser;
+}
+
 function serve() {
-  const repl = require("repl");
-  const nowhere = new Writable({ write: (data, encoding, done) => done() });
-  for (const [name, what] of [["stdout", 1], ["stderr", 2]]) {
+  const isClosed = closeMemory();
+  for (const name of ["stdout", "stderr"]) {
     const stream = process[name], write = stream.write;
     stream.write = (data, encoding, done) => {
       if (!now) return write.call(stream, data, encoding, done);
-      put(now, what, toBuffer(data, typeof encoding === "string" ? encoding : "utf8"));
+      put(now, name, toBuffer(data, typeof encoding === "string" ? encoding : "utf8"));
       const after = typeof encoding === "function" ? encoding : done;
       if (typeof after === "function") process.nextTick(after);
       return true;
     };
   }
   process.argv.splice(1);
-  const shell = repl.start({ input: new PassThrough(), output: nowhere, prompt: "", terminal: false, useGlobal: true, ignoreUndefined: true });
+  const evaluate = openConsole();
   globalThis.display = (...values) => values.forEach(show);
+  Object.defineProperty(globalThis, IMPORT, { value: (specifier, options) => import(specifier, options) });
   const late = (error) => (now ? finish(now, describe(error)) : process.stderr.write(`${inspect(error)}\n`));
-  if (shell._domain) shell._domain.removeAllListeners("error").on("error", late);
   for (const event of ["uncaughtException", "unhandledRejection"]) process.prependListener(event, late);
-  function start(connection, request) {
-    const cell = (now = { connection, request, count: ++count, results: [], notes: [], over: false });
-    const stop = () => finish(cell, { type: "Interrupted", message: "the cell was interrupted", traceback: null });
-    connection.on("end", stop);
-    connection.on("close", stop);
-    shell.eval(request.code, shell.context, `cell-${count}`, (error, value) => {
-      if (cell.over) return;
-      if (error !== null && error !== undefined) return finish(cell, describe(error));
-      if (value !== undefined) show(value);
-      finish(cell);
+  let parts = {};
+  function start(number, nonce, fds) {
+    fds.request.setBlocking(true);
+    const request = parse(fs.readFileSync(fds.request.fd, "utf8"));
+    fds.request.close();
+    const cell = (now = { number, nonce, fds, request, count: ++count, results: [], notes: [], over: false });
+    if (!isClosed) note("programs that cells start can read and change the context's memory, and so its results");
+    evaluate(request.code, `cell-${count}`).then(({ value, wrong }) => {
+      if (wrong === undefined && value !== undefined && !cell.over) show(value);
+      finish(cell, wrong === undefined ? undefined : describe(value, wrong));
     });
   }
-  net.createServer({ allowHalfOpen: true }, (connection) => {
-    connection.on("error", () => {});
-    onMessages(connection, (what, data) => start(connection, parse(data.toString())));
-  }).listen(socketPath, () => fs.chmodSync(socketPath, 0o600));
+  process.on("message", (said, handle) => {
+    if (said.interrupt !== undefined) {
+      if (now && now.number === said.interrupt) finish(now, { type: "Interrupted", message: "the cell was interrupted", traceback: null });
+      return;
+    }
+    parts[said.as] = handle;
+    if (said.as !== "frame") return;
+    start(said.cell, toBuffer(said.nonce, "hex"), parts);
+    parts = {};
+  });
+  process.on("disconnect", () => process.exit(1));
+  process.send = process.disconnect = undefined; // the channel is ours
 }
 
-if (mode === "cell") bring();
-else serve();
+serve();

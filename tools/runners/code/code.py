@@ -1,83 +1,39 @@
-# A code context and its cells; docs/code.md. `serve SOCKET` keeps the variables; `cell` brings one cell to it, with the
-# descriptors for its output and its result, and waits. `packet` is there then. Standard library only, Python 3.8 and later.
+# A code context, which keeps the variables of its cells; docs/code.md. Each cell comes over a socket of its own as four
+# descriptors: its request, its output, and its result's way. Standard library only, Python 3.8 and later.
 import sys
 
 _path0 = sys.path.pop(0) if sys.path and sys.path[0] == "" else None  # nothing of the workspace stands in for ours
-import array
+import ast
+import fcntl
 import json
+import linecache
 import os
+import queue
 import signal
 import socket
 import struct
+import threading
+import traceback
 
-HEAD = struct.Struct(">16sI")  # nonce of the result frame, size of the request
 OURS = "<string>"  # our file, as "-c" names it
 RESULTS_MAX, VALUES_MAX, DEPTH_MAX, NOTES_MAX = 1000, 100000, 100, 16
+ROOM = socket.CMSG_SPACE(16 * 4)
+PR_SET_DUMPABLE = 4
+cells, stopped = queue.SimpleQueue(), set()
+main_thread = threading.get_ident()
 
-
-def read_exactly(connection, size):
-    data = b""
-    while len(data) < size:
-        part = connection.recv(min(size - len(data), 1 << 20))
-        if not part:
-            raise EOFError
-        data += part
-    return data
-
-
-# The cell's side: a command of its own, which the supervisor times and whose output it bounds.
-
-def connect(path):
-    import time
-    for _ in range(1000):  # the context may be starting
-        connection = socket.socket(socket.AF_UNIX)
-        try:
-            connection.connect(path)
-            return connection
-        except OSError as error:
-            connection.close()
-            last = error
-            time.sleep(0.01)
-    sys.exit("the context doesn't answer: %s" % last)
-
-
-def bring():
-    nonce, fd = bytes.fromhex(os.environ.pop("PINFOLD_FRAME_NONCE")), int(os.environ.pop("PINFOLD_FRAME_FD"))
-    path, request = packet[1:]  # by what has started us
-    connection = connect(path.decode())
-
-    def interrupt(*_):  # the context sees the end of this half
-        try:
-            connection.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, interrupt)
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [1, 2, fd]))]
-    connection.sendmsg([HEAD.pack(nonce, len(request))], rights)
-    try:
-        connection.sendall(request)
-        done = connection.recv(1)
-    except OSError:
-        done = b""
-    os._exit(0 if done else 1)
-
-
-# The context's side.
 
 class Cell:
     """One cell: its request, where its output goes, and what it has shown so far."""
 
-    def __init__(self, connection):
-        ancillary = socket.CMSG_SPACE(3 * array.array("i").itemsize)
-        head, rights, _, _ = connection.recvmsg(HEAD.size, ancillary, socket.MSG_CMSG_CLOEXEC)
-        self.fds = array.array("i")
-        for _, _, data in rights:
-            self.fds.frombytes(data)
-        self.nonce, size = HEAD.unpack(head + read_exactly(connection, HEAD.size - len(head)))
-        self.request = json.loads(read_exactly(connection, size))
-        self.connection, self.running = connection, False
+    def __init__(self, number, nonce, fds):
+        self.number, self.nonce, self.fds = number, nonce, fds
+        self.running = False
         self.results, self.notes, self.error = [], [], None
+
+    def take(self):
+        with open(self.fds["request"], "rb") as file:
+            self.request = json.loads(file.read())
 
     def note(self, text):
         if len(self.notes) < NOTES_MAX:
@@ -89,23 +45,43 @@ class Cell:
         else:
             self.note("more than %d results: the others were left out" % RESULTS_MAX)
 
-    def watch(self):
-        """In a thread: the client has asked to stop, or is gone."""
-        try:
-            self.connection.recv(1)
-        except OSError:
-            pass
-        if self.running:
-            signal.pthread_kill(main_thread, signal.SIGINT)
-
     def send(self, count):
         payload = json.dumps({"key": self.request["key"], "execution_count": count, "results": self.results,
                               "error": self.error, "notes": self.notes}).encode()
         head = b"\1\1\0\0" + struct.pack(">II", len(payload), crc32c(payload))
         data = memoryview(self.nonce + head + payload)
         while data:
-            data = data[os.write(self.fds[2], data[:1 << 20]):]
-        self.connection.sendall(b".")
+            data = data[os.write(self.fds["frame"], data[:1 << 20]):]
+
+
+def interrupt(number):
+    """Also one that hasn't begun."""
+    stopped.add(number)
+    cell = now
+    if cell is not None and cell.number == number and cell.running:
+        signal.pthread_kill(main_thread, signal.SIGINT)
+
+
+def hear(control):
+    """In a thread: what comes from the supervisor, a line and a descriptor each."""
+    rest, fds, parts = b"", [], {}
+    while True:
+        data, rights, _, _ = control.recvmsg(4096, ROOM, socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            os._exit(1)
+        for _, _, numbers in rights:
+            fds.extend(struct.unpack("=%di" % (len(numbers) // 4), numbers))
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            said = json.loads(line)
+            if "interrupt" in said:
+                interrupt(said["interrupt"])
+                continue
+            said = said["msg"]
+            parts[said["as"]] = fds.pop(0)
+            if said["as"] == "frame":
+                cells.put(Cell(said["cell"], bytes.fromhex(said["nonce"]), parts))
+                parts = {}
 
 
 def make_table():
@@ -283,36 +259,42 @@ def open_streams():
             setattr(sys, name, open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False))
 
 
-def serve_cell(connection, space, count, kept):
+def run(cell, space, count):
     global now
-    cell = now = Cell(connection)
-    threading.Thread(target=cell.watch, daemon=True).start()
-    for at, fd in enumerate(cell.fds[:2], 1):
-        os.dup2(fd, at)
-        os.close(fd)
+    now = cell
+    for at, name in enumerate(("stdout", "stderr"), 1):
+        os.dup2(cell.fds[name], at)
+        os.close(cell.fds[name])
     open_streams()
     try:
         try:
             cell.running = True
+            if cell.number in stopped:
+                raise KeyboardInterrupt
             evaluate(cell, "cell-%d" % count, space)
         finally:
             cell.running = False
     except BaseException as error:
         cell.running = False
         cell.error = describe(error)
+
+
+def serve_cell(cell, space, count, kept):
+    cell.take()
+    run(cell, space, count)
     if os.getpid() != kept[0]:
         flush()
         os._exit(0)  # a child that the cell has made, and that has come to the cell's end
     flush()
     for at, fd in enumerate(kept[1:], 1):
         os.dup2(fd, at)
+    stopped.clear()
     try:
         cell.send(count)
     except OSError:
         pass  # who has asked is gone
     finally:
-        os.close(cell.fds[2])
-        connection.close()
+        os.close(cell.fds["frame"])
 
 
 def on_interrupt(number, frame):
@@ -320,14 +302,20 @@ def on_interrupt(number, frame):
         raise KeyboardInterrupt
 
 
-def serve(path):
-    global own
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
-    os.chmod(path, 0o600)
-    listener.listen(8)
+def close_memory():
+    """To programs that cells start: with what stands in it they could make a cell's result. False where that can't be had."""
+    try:
+        import ctypes
+        return ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
+    except (ImportError, OSError):
+        return False
+
+
+def serve():
+    is_closed = close_memory()
+    control = socket.socket(fileno=fcntl.fcntl(int(os.environ.pop("NODE_CHANNEL_FD")), fcntl.F_DUPFD_CLOEXEC, 200))
+    os.close(3)
     signal.signal(signal.SIGINT, on_interrupt)
-    own = sys.modules["__main__"]
     module = type(sys)("__main__")
     module.__builtins__ = __builtins__
     module.display = lambda *values: [now.show(value) for value in values] and None
@@ -337,24 +325,15 @@ def serve(path):
     if _path0 is not None:
         sys.path.insert(0, _path0)
     kept = [os.getpid()] + [os.dup(fd) for fd in (1, 2)]
+    threading.Thread(target=hear, args=(control,), daemon=True).start()
     count = 0
     while True:
-        connection, _ = listener.accept()
         count += 1
-        try:
-            serve_cell(connection, module.__dict__, count, kept)
-        except (EOFError, OSError, ValueError, struct.error):
-            connection.close()  # no cell
+        cell = cells.get()
+        if not is_closed:
+            cell.note("programs that cells start can read and change the context's memory, and so its results")
+        serve_cell(cell, module.__dict__, count, kept)
 
 
-now = None
-if sys.argv[1] == "cell":
-    bring()
-else:
-    import ast
-    import linecache
-    import threading
-    import traceback
-    main_thread = threading.get_ident()
-    crc_table = make_table()
-    serve(sys.argv[2])
+now, own, crc_table = None, sys.modules["__main__"], make_table()
+serve()

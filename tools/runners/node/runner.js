@@ -1,68 +1,62 @@
-// Runs one function of a tool and sends what came of it over the frame descriptor; docs/tool.md. Node's own modules
-// only, Node 18 and later. What it needs later it takes hold of first: a tool may replace globals.
-"use strict";
-const fs = require("fs"), path = require("path"), { createRequire } = require("module"), { pathToFileURL } = require("url");
-const { writeSync, readFileSync, closeSync, openSync } = fs, { exit } = process;
-const stringify = JSON.stringify, toBuffer = Buffer.from, concat = Buffer.concat;
+// Runs one function of a tool and sends what came of it over the frame descriptor; docs/tool.md. Node 18 and later.
+// Stands behind frame.js, memory.js, typescript.js and module.js. What it needs later it takes hold of first: a tool may replace globals.
+const { isNativeError } = require("util").types;
+const { readFileSync, closeSync, openSync } = fs, { exit, reallyExit } = process;
+const stringify = JSON.stringify;
 
-const VALUES_MAX = 200000, NOTES_MAX = 16, DEPTH_MAX = 400;
+const VALUES_MAX = 200000, NOTES_MAX = 16, NOTE_MAX = 400, DEPTH_MAX = 400;
 const nonce = toBuffer(process.env.PINFOLD_FRAME_NONCE, "hex");
 const fd = Number(process.env.PINFOLD_FRAME_FD);
 delete process.env.PINFOLD_FRAME_NONCE;
 delete process.env.PINFOLD_FRAME_FD;
-const here = createRequire(path.join(process.cwd(), "tool.js"));
 let request, key;
 
+const notes = [];
+function note(text) {
+  if (notes.length < NOTES_MAX) notes.push(toBuffer(text.slice(0, NOTE_MAX)).toString());
+}
+
+function setEnvironment(wanted) {
+  const had = { ...process.env };
+  for (const name in had) if (!(name in wanted)) delete process.env[name];
+  for (const name in wanted) if (had[name] !== wanted[name]) process.env[name] = wanted[name];
+}
+
+// What stands before the request are variables that are handed in besides, a zero behind each.
 function take() {
-  request = JSON.parse(readFileSync(0, "utf8"));
+  const text = readFileSync(0, "utf8").split("\0");
+  request = JSON.parse(text.pop());
   key = request.key;
   delete request.key;
-  if (request.env) {
-    for (const name of Object.keys(process.env)) if (!(name in request.env)) delete process.env[name];
-    Object.assign(process.env, request.env);
-  }
+  if (request.env) setEnvironment(Object.assign(request.env, Object.fromEntries(text.map((pair) => pair.split(/=(.*)/s)))));
   closeSync(0);
   openSync("/dev/null", "r"); // takes the place of 0
 }
 
-// Started before there is a call: what it will need is loaded, and the supervisor told so by a frame of kind progress.
-async function waitAhead() {
-  process.argv.splice(1);
-  if (!find("esbuild") && !require("module").stripTypeScriptTypes) find("typescript");
-  const folder = fs.mkdtempSync("/tmp/tool-");
-  const file = path.join(folder, "tool.mjs"); // the loader of modules takes longer to load than a call takes
-  fs.writeFileSync(file, "export {};");
-  await import(pathToFileURL(file));
-  fs.rmSync(folder, { recursive: true });
-  const head = Buffer.alloc(12);
-  head.writeUInt32BE(0x01030000, 0);
-  writeAll(fd, concat([nonce, head]));
+function closeToPrograms() {
+  if (!closeMemory()) note("programs that the tool starts can read and change its memory, and so its result");
 }
 
-const notes = [];
-function note(text) {
-  if (notes.length < NOTES_MAX) notes.push(text);
-}
-
-// RFC 3720, B.4
-const table = new Uint32Array(256).map((_, n) => {
-  for (let i = 0; i < 8; i++) n = n & 1 ? (n >>> 1) ^ 0x82f63b78 : n >>> 1;
-  return n;
-});
-function crc32c(data) {
-  let crc = 0xffffffff;
-  for (let i = 0; i < data.length; i++) crc = table[(crc ^ data[i]) & 255] ^ (crc >>> 8);
-  return (crc ^ 0xffffffff) >>> 0;
-}
-
-function writeAll(to, data) {
-  for (let done = 0; done < data.length;) {
-    try {
-      done += writeSync(to, data, done);
-    } catch (error) {
-      if (error.code !== "EAGAIN") throw error;
-    }
+// What takes time at a first call: a few of our own, from the environment to the result.
+async function rehearse() {
+  const before = { ...process.env };
+  for (let i = 0; i < SAMPLES; i++) {
+    setEnvironment({ ...before, SAMPLE: `${i}` });
+    closeSync(openSync("/dev/null", "r"));
+    const source = `import "fs"; const f = async (n) => [{ n }, "${i}"];`;
+    request = JSON.parse(stringify({ language: "javascript", name: "f", source, args: { n: i }, parameters: ["n"] }));
+    encode(await call());
   }
+  setEnvironment(before);
+}
+
+// Started before there is a call: what it will need is loaded, and the supervisor told so by a frame of kind progress.
+async function waitAhead(language) {
+  process.argv.splice(1);
+  closeToPrograms();
+  if (language === "typescript") transpile = await findTranspiler(here, true);
+  await rehearse();
+  sendFrame(fd, nonce, PROGRESS, Buffer.alloc(0));
 }
 
 // The value as JSON has it; what JSON can't say becomes text, with a note.
@@ -111,102 +105,74 @@ function encode(value) {
     note(`func_return: more than ${VALUES_MAX} values: given as the text of its JSON`);
     return stringify(text);
   } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    note("func_return: nested too deeply, or in itself: given as text");
-    return stringify(String(value));
+    if (error instanceof RangeError) note("func_return: nested too deeply, or in itself: given as text");
+    else note(`func_return: reading it throws ${textOf(error)}: given as text`);
+    return stringify(wellFormed(textOf(value), "func_return"));
+  }
+}
+
+// Also of what throws when it is asked.
+function textOf(value) {
+  try {
+    return `${typeof value === "symbol" ? String(value) : value}`;
+  } catch {
+    return `[${typeof value} without a text]`;
+  }
+}
+function isErrorLike(value) {
+  try {
+    return isNativeError(value) || value instanceof Error;
+  } catch {
+    return false;
+  }
+}
+function read(object, name) {
+  try {
+    return object[name];
+  } catch {
+    return undefined;
   }
 }
 
 function finish(ok, json) {
-  const payload = toBuffer(`{"ok": ${ok}, "func_return": ${json}, "notes": ${stringify(notes)}, "key": "${key}"}`);
-  const head = Buffer.alloc(12);
-  head.writeUInt32BE(0x01010000, 0); // version 1, kind 1: result, no flags
-  head.writeUInt32BE(payload.length, 4);
-  head.writeUInt32BE(crc32c(payload), 8);
-  writeAll(fd, concat([nonce, head, payload]));
+  const payload = toBuffer(`{"ok": ${ok}, "func_return": ${json}, "notes": [${notes.map((text) => stringify(text))}], "key": "${key}"}`);
+  sendFrame(fd, nonce, RESULT, payload);
 }
 
 function fail(error) {
-  const isError = error instanceof Error;
-  const file = home && pathToFileURL(home).href;
+  const isError = isErrorLike(error);
+  const file = pathToFileURL(home).href, stack = isError ? read(error, "stack") : null;
   // from the tool's lines: our own frames stand below them
-  let trace = isError && typeof error.stack === "string" ? error.stack : null;
+  let trace = typeof stack === "string" && !read(error, "pinfold") ? stack : null;
   if (trace) trace = trace.split("\n").filter((line) => !/^\s+at .*(\[eval\]|node:internal)/.test(line)).join("\n");
-  if (trace && file) trace = trace.replaceAll(file, "tool").replaceAll(home, "tool");
-  if (error && error.pinfold) trace = null;
-  const message = isError ? String(error.message) : `${String(error)} was thrown`;
-  finish(false, encode({ type: isError ? error.name : typeof error, message, traceback: trace }));
+  if (trace) trace = trace.replaceAll(file, "tool").replaceAll(home, "tool");
+  const message = isError ? textOf(read(error, "message")) : `${textOf(error)} was thrown`;
+  finish(false, encode({ type: isError ? textOf(read(error, "name")) : typeof error, message, traceback: trace }));
 }
 
 function refuse(message) {
   return Object.assign(new Error(message), { name: "Unsupported", pinfold: true });
 }
 
-function find(name) {
-  for (const place of [name, `/usr/share/nodejs/${name}`, `/usr/lib/node_modules/${name}`, `/usr/local/lib/node_modules/${name}`]) {
-    try {
-      return here(place);
-    } catch (error) {
-      if (error.code !== "MODULE_NOT_FOUND") throw error;
-    }
-  }
-  return null;
-}
-
-// esbuild as a program alone, as distributions have it.
-function runEsbuild(source) {
-  const { spawnSync } = require("child_process");
-  const done = spawnSync("esbuild", ["--loader=ts", "--format=esm", "--target=node18"], { input: source, encoding: "utf8", maxBuffer: 1 << 28 });
-  if (done.error && done.error.code === "ENOENT") return null;
-  if (done.status !== 0) throw new SyntaxError(`esbuild: ${done.stderr || done.error}`);
-  return done.stdout;
-}
-
-// With esbuild, Node's own transformer or TypeScript's, whichever the image has.
-function stripTypes(source) {
-  const esbuild = find("esbuild");
-  if (esbuild) return esbuild.transformSync(source, { loader: "ts", format: "esm", target: "node18" }).code;
-  const program = runEsbuild(source);
-  if (program !== null) return program;
-  const own = require("module").stripTypeScriptTypes;
-  if (own) return own(source, { mode: "transform" });
-  const typescript = find("typescript");
-  if (typescript) {
-    const { ModuleKind, ScriptTarget } = typescript;
-    const options = { module: ModuleKind.ESNext, target: ScriptTarget.ES2022 };
-    const made = typescript.transpileModule(source, { compilerOptions: options, reportDiagnostics: true });
-    const [fault] = made.diagnostics || [];
-    if (fault) throw new SyntaxError(typescript.flattenDiagnosticMessageText(fault.messageText, "\n"));
-    return made.outputText;
-  }
-  return null;
-}
-
-let home = null;
+let transpile;
 async function load() {
   const { language, name } = request;
-  const stripped = language === "typescript" ? stripTypes(request.source) : null;
-  const source = stripped === null ? request.source : stripped;
-  const folder = fs.mkdtempSync("/tmp/tool-");
-  const cwd = process.cwd();
-  home = path.join(folder, "tool.mjs");
+  if (language === "typescript" && transpile === undefined) transpile = await findTranspiler(here, false);
+  const strips = language === "typescript" && transpile !== null;
+  const source = strips ? await transpile(request.source) : request.source;
   globalThis.require = here;
   globalThis.client = null;
+  const text = `${source}\n;export { ${name} as __pinfold_tool };\n`;
   try {
-    const places = [(process.env.NODE_PATH || "").split(":")[0], path.join(cwd, "node_modules")]; // installed requirements before the workspace's
-    const modules = places.find((place) => place && fs.existsSync(place));
-    if (modules) fs.symlinkSync(modules, path.join(folder, "node_modules"));
-  } catch {} // without it, packages are found by require() alone
-  fs.writeFileSync(home, `${source}\n;export { ${name} as __pinfold_tool };\n`);
-  try {
-    return (await import(pathToFileURL(home))).__pinfold_tool;
+    return (await importSource(text)).__pinfold_tool;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     if (/is not defined in module/.test(error.message) && error.message.includes(`'${name}'`))
       throw Object.assign(new ReferenceError(`the source defines no function '${name}'`), { pinfold: true });
-    if (language === "typescript" && stripped === null)
+    if (language === "typescript" && !strips)
       throw refuse(`this image has nothing that strips types (esbuild, typescript, or Node 22.13), and the source is no plain JavaScript: ${error.message}`);
-    throw error;
+    const place = syntaxPlace(text);
+    throw place ? Object.defineProperty(new SyntaxError(error.message), "stack", { value: place + error.stack }) : error;
   }
 }
 
@@ -239,12 +205,15 @@ function end(send) {
   try {
     send();
   } finally {
-    exit.call(process, 0);
+    reallyExit.call(process, 0); // the call is over: handlers of the tool's would be heard or not, as the kill comes
   }
 }
 function answer() {
   take();
   call().then((value) => end(() => finish(true, encode(value))), (error) => end(() => fail(error)));
 }
-if (process.argv[1] === "ahead") waitAhead().then(answer);
-else answer();
+if (process.argv[1] === "ahead") waitAhead(process.argv[2]).then(answer);
+else {
+  closeToPrograms();
+  answer();
+}

@@ -31,6 +31,7 @@ def start():
     scope = {"__name__": "pinfold_runner", "_path0": _path0}
     exec(code, scope)
     scope["use_more"](more.decode())
+    scope["come_without_site"]()
     environ = os.environ
     scope["main"](bytes.fromhex(environ.pop("PINFOLD_FRAME_NONCE")), int(environ.pop("PINFOLD_FRAME_FD")), b"\0" + data)
 

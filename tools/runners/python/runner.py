@@ -53,15 +53,16 @@ class Tool:
         except OSError:
             self.fd = os.dup(given)
         os.close(given)
-        code, request = packet.split(b"\0", 1)  # the code that is rarely needed, then the request
-        if code:
-            use_more(code.decode())
+        more_env, _, request = packet.rpartition(b"\0")  # variables that are handed in besides, a zero behind each
         self.request = loads(request.decode())
         self.notes = []
         self.values = 0
         self.state = self
         if self.request.get("env") is not None:
             self.take_environment(self.request["env"])
+            for pair in filter(None, more_env.split(b"\0")):
+                name, _, value = pair.partition(b"=")
+                os.environb[name] = value
 
     def take_environment(self, given):
         """Of a call whose process was there before it."""
@@ -108,10 +109,13 @@ class Tool:
             return value.encode("utf-8", "backslashreplace").decode()
 
     def key(self, key, place):
-        if type(key) is str:
-            return self.text(key, place)
-        self.note("%s: keys that are no text became text" % (place or "/"))
-        return self.text(str(key), place)
+        if type(key) is not str:
+            self.note("%s: keys that are no text became text" % (place or "/"))
+            key = str(key)
+        if "\0" in key:
+            self.note("%s: a zero in a key became \\0" % (place or "/"))
+            key = key.replace("\0", "\\0")
+        return self.text(key, place)
 
     def encode(self, value, what):
         """JSON of a value, or the JSON of its text."""
@@ -159,6 +163,109 @@ def make_table():
     return table
 
 
+UNDUMPABLE = "@HEX@"  # undumpable.c
+
+
+def is_closed():
+    try:
+        return os.stat("/proc/self/mem").st_uid != os.geteuid()
+    except OSError:
+        return True  # there is no /proc to look in
+
+
+def load_undumpable():
+    import _imp
+
+    class Spec:
+        name, origin = "pinfold", "/tmp/pinfold-%s.so" % os.urandom(8).hex()
+    fd = os.open(Spec.origin, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, bytes.fromhex(UNDUMPABLE))
+        os.close(fd)
+        _imp.create_dynamic(Spec)
+    except ImportError:
+        pass  # it is no module; but it has been loaded
+    finally:
+        os.unlink(Spec.origin)
+
+
+def close_memory(tool):
+    """To programs that the tool starts: with what stands in it, they could make a result. A fork of the zygote has it
+    from that."""
+    if is_closed():
+        return
+    try:
+        load_undumpable()
+    except OSError:  # nothing can be written; what can do without takes longer to load
+        try:
+            import _ctypes
+            _ctypes.call_function(_ctypes.dlsym(_ctypes.dlopen(None, 2), "prctl"), (4, 0, 0, 0, 0))
+        except (ImportError, OSError):
+            pass
+    if not is_closed() and os.geteuid() != 0:  # to its root it looks the same
+        tool.note("programs that the tool starts can read and change its memory, and so its result")
+
+
+# What tells whether site has run: names that it defines or changes, and what looks around by itself.
+SITE_SEEN = {"exit", "quit", "help", "copyright", "credits", "license", "site", "sysconfig", "distutils", "importlib", "pkgutil", "runpy", "eval", "exec",
+             "__import__", "builtins", "__builtins__", "meta_path", "path_hooks", "prefix", "exec_prefix", "flags", "excepthook",
+             "threading", "_thread", "concurrent", "to_thread", "run_in_executor"}  # and threads, which import at the same time
+# of other systems: the standard library tries them
+NOT_HERE = {"msvcrt", "nt", "winreg", "winsound", "_winapi", "_winreg", "_overlapped", "_scproxy", "vms_lib", "org", "java"}
+
+
+class LateSite:
+    """A cold interpreter starts without site, which takes longer than many a call: it runs before the first import that
+    the standard library hasn't, and before a source that could see the difference."""
+
+    def __init__(self):
+        import _thread
+        self.lock, self.begun = _thread.RLock(), False
+
+    def find_spec(self, name, path=None, target=None):
+        if path is not None or name in NOT_HERE:
+            return None
+        with self.lock:
+            if self.begun and self in sys.meta_path:  # what site itself looks for
+                return None
+            self.run()
+        for finder in list(sys.meta_path):
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                return spec
+        return None
+
+    def run(self):
+        with self.lock:
+            if self.begun:
+                return
+            self.begun = True
+            first = sys.path.pop(0) if sys.path[:1] == [""] else None  # site would write the directory's name in its place
+            import site
+            site.main()
+            if first is not None:
+                sys.path.insert(0, first)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+
+    def before(self, code):
+        names, rest = set(), [code]
+        while rest:
+            code = rest.pop()
+            names.update(part for name in code.co_names for part in name.split("."))
+            rest.extend(const for const in code.co_consts if type(const) is type(code))
+        if names & SITE_SEEN or "sys" in names and names & {"path", "modules"}:
+            self.run()
+
+
+def come_without_site():
+    late = _loaded["site"] = LateSite()
+    sys.meta_path.append(late)
+    asked = [name for name in os.environ if name.startswith("PYTHON") and name not in ("PYTHONUNBUFFERED", "PYTHONWARNINGS")]
+    if asked or "VIRTUAL_ENV" in os.environ:  # somebody has an interpreter of his own in mind
+        late.run()
+
+
 def find_function(tree, name):
     """The definition that the name has in the end, wherever it stands outside other functions and classes."""
     found, names, rest = None, [], list(tree.body)
@@ -183,6 +290,8 @@ def load(tool):
     module.__file__ = "tool.py"
     module.client = None
     sys.modules["tool"] = module
+    if source.startswith("\ufeff"):  # as files may begin
+        source = source[1:]
     tree = compile(source, "tool.py", "exec", 0x400, True)  # ast.PyCF_ONLY_AST, without ours of __future__
     node, names = find_function(tree, request["name"])
     if node is None:
@@ -192,7 +301,10 @@ def load(tool):
         multiprocessing.set_start_method("fork")  # a server's new interpreter could not import the tool
     if _path0 is not None:
         sys.path.insert(0, _path0)
-    exec(compile(tree, "tool.py", "exec", 0, True), module.__dict__)
+    code = compile(tree, "tool.py", "exec", 0, True)
+    if "site" in _loaded:
+        _loaded["site"].before(code)
+    exec(code, module.__dict__)
     return module, node
 
 
@@ -247,6 +359,7 @@ def end(tool, fields, code):
 
 def main(nonce, fd, packet):
     tool = Tool(nonce, fd, packet)
+    close_memory(tool)
     try:
         value = call(tool)
         fields = ['"ok": true', '"func_return": ' + tool.encode(value, "func_return")]

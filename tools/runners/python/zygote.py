@@ -66,7 +66,6 @@ def become_call(main, control):
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     packet = b"".join(iter(lambda: os.read(request, 1 << 20), b""))
     os.close(request)
-    prctl(PR_SET_DUMPABLE, 1)
     main(nonce, frame, packet)
 
 

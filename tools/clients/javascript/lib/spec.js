@@ -7,7 +7,7 @@ import {InvalidRequest} from './errors.js';
 const MODES = ['rw', 'ro', 'cow'];
 const KNOWN = new Set([
   'name', 'policy', 'site', 'image', 'bundle', 'workspace', 'workspaceMode', 'onExit', 'env', 'memory', 'cpus', 'pids',
-  'timeoutMs', 'idleTimeoutMs', 'lifetimeMs', 'egress', 'secrets', 'secretValues', 'labels', 'tty',
+  'timeoutMs', 'idleTimeoutMs', 'lifetimeMs', 'egress', 'publish', 'secrets', 'secretValues', 'labels', 'tty',
 ]);
 
 const OF_TOOLS = new Set([
@@ -53,6 +53,7 @@ function common(spec) {
   return [
     ...singles({policy, site, image, workspace: workspace(spec), memory, cpus, pids}),
     ...(spec.egress ?? []).map((rule) => `--egress=${rule}`),
+    ...(spec.publish ?? []).map((port) => `--publish=${port}`),
     ...(spec.secrets ?? []).map((secret) => `--secret=${secret}`),
     ...Object.keys(spec.secretValues ?? {}).map((secret) => `--secret-from-env=${secret}=${variable(secret)}`),
   ];

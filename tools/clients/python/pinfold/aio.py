@@ -1,17 +1,14 @@
 """The same client for asyncio. Cancelling an exec() ends the command's whole tree."""
 from __future__ import annotations
 
-import array
 import asyncio
-import collections
 import json
 import os
-import socket
-from typing import Any, AsyncIterator, Deque, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
-from . import protocol
-from .client import IDLE_CONNECTIONS, READ, Data, as_bytes, in_memory
-from .errors import PinfoldError, SandboxGone, from_json, gone
+from . import core, protocol
+from .core import READ, Data, T, as_bytes
+from .errors import PinfoldError, SandboxGone, closed, from_json, gone
 from .program import (
     Program,
     copy_place,
@@ -22,43 +19,39 @@ from .program import (
     remove_arguments,
     unavailable,
 )
-from .results import ExecResult, LogRecord, exec_result, log_record, started
-from .spec import Path, SandboxSpec, made_up_name, tool_arguments, up_arguments, up_environment
+from .results import ExecResult, LogRecord, exec_result, log_record
+from .spec import Path, SandboxSpec, tool_arguments, up_environment
 from .tool import ToolResult, call_line, cancel_line, ended, tool_result
 
 
-class Connection:
+class Connection(core.Held):
     """One connection to a supervisor, with one request on its way at a time."""
 
     def __init__(self, state: str, name: str) -> None:
-        self.name = name
-        self.socket = protocol.connect(state, name)  # a local socket whose server accepts at once
+        super().__init__(state, name)  # a local socket whose server accepts at once
         self.socket.setblocking(False)
-        self._decoder = protocol.Decoder()
-        self._messages: Deque[Mapping[str, Any]] = collections.deque()
 
     async def send(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
         data = protocol.pack(request)
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
-            sent = self.socket.sendmsg([data], rights)
+            sent = self.socket.sendmsg([data], core.rights_of(fds))
             await asyncio.get_running_loop().sock_sendall(self.socket, data[sent:])
         except (BrokenPipeError, ConnectionResetError):
+            await self.receive()  # it may have said why it hung up
             raise gone(self.name) from None
 
-    async def receive(self) -> Mapping[str, Any]:
-        while not self._messages:
-            try:
-                data = await asyncio.get_running_loop().sock_recv(self.socket, READ)
-            except ConnectionResetError:
-                data = b""
-            if not data:
-                raise gone(self.name)
-            self._messages.extend(self._decoder.feed(data))
-        return protocol.answer(self._messages.popleft())
+    async def wait(self) -> None:
+        """For some more bytes."""
+        try:
+            data = await asyncio.get_running_loop().sock_recv(self.socket, READ)
+        except ConnectionResetError:
+            data = b""
+        self.feed(data)
 
-    def close(self) -> None:
-        self.socket.close()
+    async def receive(self) -> Mapping[str, Any]:
+        while (message := self.next()) is None:
+            await self.wait()
+        return message
 
 
 async def _reader_of(fd: int) -> "Tuple[asyncio.StreamReader, asyncio.ReadTransport]":
@@ -82,9 +75,7 @@ class Process:
     """
 
     def __init__(self, connection: Connection) -> None:
-        self.exec_id = 0
-        self.missed = 0  # records that were gone from the log before they could be read: of attach() alone
-        self._connection = connection
+        self._connection, self._running = connection, core.Running()
         self._readers: Dict[str, asyncio.StreamReader] = {}
         self._transports: List[asyncio.BaseTransport] = []
         self._stdin: Optional[asyncio.StreamWriter] = None
@@ -92,52 +83,58 @@ class Process:
         self._result: "asyncio.Future[Mapping[str, Any]]" = asyncio.get_running_loop().create_future()
         self._listener: Optional["asyncio.Task[None]"] = None
 
+    @property
+    def exec_id(self) -> int:
+        return self._running.exec_id
+
+    @property
+    def missed(self) -> int:
+        """Records that were gone from the log before they could be read: of attach() alone."""
+        return self._running.missed
+
     @classmethod
     async def start(
         cls, connection: Connection, request: Dict[str, Any], stdin: Union[bool, Data], tty: bool
     ) -> "Process":
-        process, theirs = cls(connection), []  # type: Tuple[Process, List[int]]
+        process = cls(connection)
         try:
-            await process._open(request, stdin, tty, theirs)
-            await connection.send(request, theirs)
-            started = await connection.receive()
+            pipes = core.Pipes(request, stdin, tty)
+            try:
+                await process._open(pipes)
+                await connection.send(request, pipes.theirs)
+            finally:
+                pipes.close_theirs()
+            process._running.begin(await connection.receive())
         except BaseException:
             process.close()
             raise
-        finally:
-            for fd in theirs:
-                os.close(fd)
-        process.exec_id = started["exec"]
-        if "result" in started:  # it never ran
-            process._result.set_result(started["result"])
+        process._settle()
         process._listener = asyncio.ensure_future(process._listen())
         return process
 
-    async def _open(self, request: Dict[str, Any], stdin: Union[bool, Data], tty: bool, theirs: List[int]) -> None:
-        if stdin is True:
-            reading, writing = os.pipe()
-            theirs.append(reading)
-            self._stdin = await _writer_of(writing)
-        elif stdin is not False:
-            theirs.append(in_memory(stdin))
-        request["stdin"] = stdin is not False
-        for name in ("stdout",) if tty else ("stdout", "stderr"):
-            reading, writing = os.pipe()
-            theirs.append(writing)
-            request[name] = True
-            self._readers[name], transport = await _reader_of(reading)
-            self._transports.append(transport)
+    async def _open(self, pipes: core.Pipes) -> None:
+        try:
+            for name in list(pipes.ours):
+                fd = pipes.ours.pop(name)
+                if name == "stdin":
+                    self._stdin = await _writer_of(fd)
+                else:
+                    self._readers[name], transport = await _reader_of(fd)
+                    self._transports.append(transport)
+        finally:
+            pipes.close_ours()
+
+    def _settle(self) -> None:
+        if self._running.result is not None and not self._result.done():
+            self._result.set_result(self._running.result)
 
     async def _listen(self) -> None:
         try:
             while not self._result.done():
                 message = await self._connection.receive()
-                if "result" in message:
-                    self._result.set_result(message["result"])
-                elif "event" in message:
-                    self.missed += message.get("records", 0)
-                else:
+                if not self._running.note(message):
                     self._answers.put_nowait(message)
+                self._settle()
         except PinfoldError as error:
             if isinstance(error, SandboxGone) and not self._result.done():
                 self._result.set_exception(error)
@@ -173,13 +170,15 @@ class Process:
 
     async def wait(self) -> ExecResult:
         """Its end, with the output that wasn't iterated over. Cancelling the wait leaves it running."""
+        if self._result.cancelled():
+            raise closed()
         self.close_stdin()
         texts = await asyncio.gather(*(reader.read() for reader in self._readers.values()))
         result = await asyncio.shield(self._result)
         streams = dict(zip(self._readers, texts))
         return exec_result(result, self.exec_id, [streams.get("stdout", b""), streams.get("stderr", b"")])
 
-    async def _ask(self, request: Dict[str, Any]) -> None:
+    async def _ask(self, request: Mapping[str, Any]) -> None:
         await self._connection.send(request)
         if not self._result.done():
             answer = await self._answers.get()
@@ -187,14 +186,14 @@ class Process:
                 raise answer["error"]
 
     async def signal(self, number: protocol.Signal) -> None:
-        await self._ask({"verb": "signal", "exec": self.exec_id, "signal": protocol.number_of(number)})
+        await self._ask(self._running.signalling(number))
 
     async def kill(self) -> None:
         """SIGKILL to all of its tree."""
-        await self._ask({"verb": "end", "exec": self.exec_id})
+        await self._ask(self._running.ending())
 
     async def resize(self, rows: int, columns: int) -> None:
-        await self._ask({"verb": "resize", "exec": self.exec_id, "rows": rows, "columns": columns})
+        await self._ask(self._running.resizing(rows, columns))
 
     def close(self) -> None:
         if self._listener is not None:
@@ -218,42 +217,33 @@ class SandboxHandle:
 
     def __init__(self, client: "SandboxClient", name: str) -> None:
         self.client, self.name = client, name
-        self._idle: List[Connection] = []
+        self._idle: core.Idle[Connection] = core.Idle()
 
     def __repr__(self) -> str:
         return f"SandboxHandle({self.name!r})"
 
-    def _take(self) -> Connection:
-        return self._idle.pop() if self._idle else Connection(self.client.program.state, self.name)
+    def _connect(self) -> Connection:
+        return Connection(self.client.program.state, self.name)
 
-    def _give(self, connection: Connection) -> None:
-        if len(self._idle) < IDLE_CONNECTIONS:
-            self._idle.append(connection)
-        else:
-            connection.close()
-
-    async def _exchange(self, request: Mapping[str, Any], fds: Sequence[int], last: str) -> Mapping[str, Any]:
-        """Up to the message that has this key. The connection ends with a request that was cut short."""
-        connection = self._take()
+    async def _run(self, exchange: core.Exchange[T]) -> T:
+        """Up to its last message. The connection ends with a request that was cut short."""
+        connection = self._idle.take() or self._connect()
+        fds = [] if exchange.stdin is None else [core.in_memory(exchange.stdin)]
         try:
-            await connection.send(request, fds)
-            message = await connection.receive()
-            while last not in message:
-                message = await connection.receive()
-        except PinfoldError as error:
-            if isinstance(error, SandboxGone):
-                connection.close()
+            await connection.send(exchange.request, fds)
+            while exchange.last not in (message := await connection.receive()):
+                pass
+        except BaseException as error:
+            if isinstance(error, PinfoldError) and not isinstance(error, SandboxGone):
+                self._idle.give(connection)
             else:
-                self._give(connection)
+                connection.close()
             raise
-        except BaseException:
-            connection.close()
-            raise
-        self._give(connection)
-        return message
-
-    async def _call(self, request: Mapping[str, Any]) -> Any:
-        return (await self._exchange(request, (), "ok"))["ok"]
+        finally:
+            for fd in fds:
+                os.close(fd)
+        self._idle.give(connection)
+        return exchange.read(message)
 
     async def exec(
         self,
@@ -269,22 +259,12 @@ class SandboxHandle:
         check: bool = False,
     ) -> ExecResult:
         """Runs a command to its end."""
-        request = protocol.exec_request(
-            command, env=env, cwd=cwd, timeout=timeout, user=user, secrets=secrets, frames=frames
-        )
-        request.update(output="capture", stdin=stdin is not None)
-        fds = [] if stdin is None else [in_memory(stdin)]
-        try:
-            message = await self._exchange(request, fds, "result")
-        finally:
-            for fd in fds:
-                os.close(fd)
-        result = exec_result(message["result"], message["exec"])
-        return result.check() if check else result
+        options = dict(env=env, cwd=cwd, user=user, secrets=secrets, frames=frames, timeout=timeout)
+        return await self._run(core.executing(command, stdin=stdin, check=check, **options))
 
     async def shell(self, script: str, **options: Any) -> ExecResult:
         """A script for `sh`, with the options of exec()."""
-        return await self.exec(["sh", "-c", script], **options)
+        return await self.exec(core.shell_command(script), **options)
 
     run_shell = shell
 
@@ -309,66 +289,57 @@ class SandboxHandle:
         tty: Optional[Tuple[int, int]] = None,
     ) -> Process:
         """A command that runs on. stdin: bytes, or True for write(). tty: (rows, columns) of a terminal of its own."""
-        request = protocol.exec_request(
-            command, env=env, cwd=cwd, timeout=timeout, user=user, secrets=secrets, frames=frames
-        )
-        if tty is not None:
-            request.update(tty=True, rows=tty[0], columns=tty[1])
-        connection = Connection(self.client.program.state, self.name)
-        return await Process.start(connection, request, stdin, tty is not None)
+        options = dict(env=env, cwd=cwd, user=user, secrets=secrets, frames=frames, timeout=timeout)
+        request = core.starting(command, tty=tty, **options)
+        return await Process.start(self._connect(), request, stdin, tty is not None)
 
     async def attach(
         self, exec_id: Optional[int] = None, *, since: Optional[int] = None, stdin: bool = False
     ) -> Process:
         """The output of a command that runs or has ended, from a record of the log on, without a loss; without a number of
         the last one that runs. Its input too, where it was started as interactive. Closing this ends nothing."""
-        connection = Connection(self.client.program.state, self.name)
-        return await Process.start(connection, protocol.attach_request(exec_id, since), stdin, False)
+        return await Process.start(self._connect(), protocol.attach_request(exec_id, since), stdin, False)
 
     async def detach(self, command: protocol.Command, *, interactive: bool = False, **options: Any) -> int:
         """Starts a command that outlives this client; its number, for attach(), wait(), signal() and logs(). interactive:
         its standard input stays open, for attach()."""
-        request = {**protocol.exec_request(command, **options), "detach": True, "interactive": interactive}
-        return started(await self._exchange(request, (), "exec"))
+        return await self._run(core.detaching(command, interactive=interactive, **options))
 
     async def show(self) -> Dict[str, Any]:
         """What it is and does: state, policy, image, labels, running commands."""
-        return dict(await self._call({"verb": "show"}))
+        return await self._run(core.asking("show"))
 
     async def stats(self) -> Dict[str, Any]:
-        return dict(await self._call({"verb": "stats"}))
+        return await self._run(core.asking("stats"))
 
     async def pause(self) -> None:
-        await self._call({"verb": "pause"})
+        await self._run(core.telling("pause"))
 
     async def resume(self) -> None:
-        await self._call({"verb": "resume"})
+        await self._run(core.telling("resume"))
 
     async def renew(self, *, idle: Optional[float] = None, lifetime: Optional[float] = None) -> None:
         """New times until it ends by itself, in seconds: since its last use, and from now on."""
-        await self._call(protocol.renew_request(idle, lifetime))
+        await self._run(core.renewing(idle, lifetime))
 
     async def signal(self, number: protocol.Signal, exec_id: Optional[int] = None) -> None:
         """To one command, or to every process."""
-        of = {} if exec_id is None else {"exec": exec_id}
-        await self._call({"verb": "signal", "signal": protocol.number_of(number), **of})
+        await self._run(core.signalling(number, exec_id))
 
-    async def wait(self, exec_id: Optional[int] = None) -> Mapping[str, Any]:
+    async def wait(self, exec_id: Optional[int] = None) -> Dict[str, Any]:
         """How a command (status, exit_code, signal), or the sandbox itself (why), has ended."""
-        of = {} if exec_id is None else {"exec": exec_id}
-        return dict(await self._call({"verb": "wait", **of}))
+        return await self._run(core.asking("wait", exec=exec_id))
 
     async def stop(self, grace: Optional[float] = None) -> None:
         """SIGTERM, and SIGKILL after the grace; returns when nothing is left of it but its log."""
-        of = {} if grace is None else {"grace_ms": protocol.milliseconds(grace)}
-        await self._end({"verb": "stop", **of})
+        await self._end(core.stopping(grace))
 
     async def kill(self) -> None:
-        await self._end({"verb": "kill"})
+        await self._end(core.telling("kill"))
 
-    async def _end(self, request: Mapping[str, Any]) -> None:
+    async def _end(self, exchange: core.Exchange[None]) -> None:
         try:
-            await self._call(request)
+            await self._run(exchange)
         except SandboxGone:
             pass
         self.close()
@@ -412,19 +383,14 @@ class SandboxHandle:
 
     async def write_file(self, path: str, data: Data) -> None:
         """By a command inside, so by the sandbox's own user and rights."""
-        await self.exec(["sh", "-c", 'cat >"$1"', "sh", path], stdin=data, check=True)
+        await self.exec(core.writing(path), stdin=data, check=True)
 
     async def read_file(self, path: str) -> bytes:
         """Whole, or an error: within the policy's limit of standard output."""
-        result = await self.exec(["cat", "--", path], check=True)
-        if result.truncated:
-            raise PinfoldError("exhausted", f"'{path}' is larger than the policy lets out", hint="use copy_out()")
-        return result.stdout_bytes
+        return core.whole(await self.exec(core.reading(path), check=True), path)
 
     def close(self) -> None:
-        idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        self._idle.clear()
 
     async def __aenter__(self) -> "SandboxHandle":
         return self
@@ -469,9 +435,8 @@ class SandboxClient:
 
     async def create(self, spec: Optional[SandboxSpec] = None, **fields: Any) -> SandboxHandle:
         """A new sandbox, of a SandboxSpec or of its fields."""
-        spec = SandboxSpec(**fields) if spec is None else spec
-        name = spec.name or made_up_name()
-        await self.call(up_arguments(spec, name), up_environment(spec))
+        name, arguments, environment = core.creating(spec, fields)
+        await self.call(arguments, environment)
         return SandboxHandle(self, name)
 
     async def get(self, name: str) -> SandboxHandle:

@@ -1,80 +1,47 @@
 """The plain client: every call waits for its answer. Handles may be used by several threads at once."""
 from __future__ import annotations
 
-import array
 import collections
 import json
 import os
 import selectors
 import socket
 import subprocess
-import threading
 import time
 from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
-from . import protocol
-from .errors import PinfoldError, SandboxGone, from_json, gone
+from . import core, protocol
+from .core import READ, Data, T, as_bytes
+from .errors import PinfoldError, SandboxGone, closed, from_json, gone
 from .program import Program, checked, copy_place, host_place, list_arguments, log_arguments, remove_arguments
-from .results import ExecResult, LogRecord, exec_result, log_record, started
-from .spec import Path, SandboxSpec, made_up_name, up_arguments, up_environment
-
-Data = Union[str, bytes]
-READ = 256 * 1024
-IDLE_CONNECTIONS = 8
+from .results import ExecResult, LogRecord, exec_result, log_record
+from .spec import Path, SandboxSpec
 
 
-def as_bytes(data: Data) -> bytes:
-    return data.encode() if isinstance(data, str) else data
-
-
-def in_memory(data: Data) -> int:
-    """A descriptor that reads these bytes."""
-    fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
-    with open(fd, "wb", closefd=False) as file:
-        file.write(as_bytes(data))
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
-
-
-class Connection:
+class Connection(core.Held):
     """One connection to a supervisor, with one request on its way at a time."""
-
-    def __init__(self, state: str, name: str) -> None:
-        self.name = name
-        self.socket = protocol.connect(state, name)
-        self._decoder = protocol.Decoder()
-        self._messages: Deque[Mapping[str, Any]] = collections.deque()
 
     def send(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
         data = protocol.pack(request)
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
-            sent = self.socket.sendmsg([data], rights)
+            sent = self.socket.sendmsg([data], core.rights_of(fds))
             self.socket.sendall(data[sent:])
         except (BrokenPipeError, ConnectionResetError):
+            self.receive()  # it may have said why it hung up
             raise gone(self.name) from None
 
-    def feed(self) -> None:
-        """Waits for some more bytes."""
+    def wait(self) -> None:
+        """For some more bytes."""
         try:
             data = self.socket.recv(READ)
         except ConnectionResetError:
             data = b""
-        if not data:
-            raise gone(self.name)
-        self._messages.extend(self._decoder.feed(data))
-
-    def next(self) -> Optional[Mapping[str, Any]]:
-        """The next message that is whole already."""
-        return protocol.answer(self._messages.popleft()) if self._messages else None
+        self.feed(data)
 
     def receive(self) -> Mapping[str, Any]:
         while (message := self.next()) is None:
-            self.feed()
+            self.wait()
         return message
-
-    def close(self) -> None:
-        self.socket.close()
 
 
 class Process:
@@ -84,40 +51,36 @@ class Process:
     """
 
     def __init__(self, connection: Connection, request: Dict[str, Any], stdin: Union[bool, Data], tty: bool) -> None:
-        self.exec_id = 0
-        self.missed = 0  # records that were gone from the log before they could be read: of attach() alone
-        self._connection, self._result = connection, None  # type: Tuple[Connection, Optional[Mapping[str, Any]]]
+        self._connection, self._running = connection, core.Running()
         self._kept: Dict[str, List[bytes]] = {"stdout": [], "stderr": []}
         self._chunks: Deque[Tuple[str, bytes]] = collections.deque()
         self._selector = selectors.DefaultSelector()
         self._ours: Dict[str, int] = {}
-        theirs: List[int] = []
         try:
-            self._open(request, stdin, tty, theirs)
-            connection.send(request, theirs)
-            started = connection.receive()
+            pipes = core.Pipes(request, stdin, tty)
+            self._ours = pipes.ours
+            try:
+                connection.send(request, pipes.theirs)
+            finally:
+                pipes.close_theirs()
+            self._running.begin(connection.receive())
         except BaseException:
             self.close()
             raise
-        finally:
-            for fd in theirs:
-                os.close(fd)
-        self.exec_id = started["exec"]
-        self._result = started.get("result")  # it never ran
+        for name, fd in self._ours.items():
+            if name == "stdin":
+                os.set_blocking(fd, False)
+            else:
+                self._selector.register(fd, selectors.EVENT_READ, name)
 
-    def _open(self, request: Dict[str, Any], stdin: Union[bool, Data], tty: bool, theirs: List[int]) -> None:
-        if stdin is True:
-            reading, self._ours["stdin"] = os.pipe()
-            os.set_blocking(self._ours["stdin"], False)
-            theirs.append(reading)
-        elif stdin is not False:
-            theirs.append(in_memory(stdin))
-        request["stdin"] = stdin is not False
-        for name in ("stdout",) if tty else ("stdout", "stderr"):
-            self._ours[name], writing = os.pipe()
-            theirs.append(writing)
-            request[name] = True
-            self._selector.register(self._ours[name], selectors.EVENT_READ, name)
+    @property
+    def exec_id(self) -> int:
+        return self._running.exec_id
+
+    @property
+    def missed(self) -> int:
+        """Records that were gone from the log before they could be read: of attach() alone."""
+        return self._running.missed
 
     def _read(self, name: str) -> None:
         data = os.read(self._ours[name], READ)
@@ -161,6 +124,8 @@ class Process:
     def wait(self, timeout: Optional[float] = None) -> ExecResult:
         """Its end, with the output that wasn't iterated over. TimeoutError leaves it running."""
         deadline = None if timeout is None else time.monotonic() + timeout
+        if self._running.result is None and self._connection.socket.fileno() < 0:
+            raise closed()
         self.close_stdin()
         while self._has_output():
             ready = self._selector.select(None if deadline is None else max(0.0, deadline - time.monotonic()))
@@ -168,47 +133,40 @@ class Process:
                 raise TimeoutError(f"command {self.exec_id} still runs")
             for key, _ in ready:
                 self._read(key.data)
-        while self._result is None:
+        while self._running.result is None:
             self._await_result(deadline)
         while self._chunks:
             name, data = self._chunks.popleft()
             self._kept[name].append(data)
-        return exec_result(self._result, self.exec_id, [b"".join(self._kept[name]) for name in ("stdout", "stderr")])
+        return exec_result(self._running.result, self.exec_id, [b"".join(self._kept[name]) for name in ("stdout", "stderr")])
 
     def _await_result(self, deadline: Optional[float]) -> None:
         self._connection.socket.settimeout(None if deadline is None else max(0.001, deadline - time.monotonic()))
         try:
             message = self._connection.next()
             if message is None:
-                self._connection.feed()
+                self._connection.wait()
             else:
-                self._note(message)
+                self._running.note(message)
         except socket.timeout:
             raise TimeoutError(f"command {self.exec_id} still runs") from None
         finally:
             self._connection.socket.settimeout(None)
 
-    def _note(self, message: Mapping[str, Any]) -> None:
-        self._result = message.get("result")
-        self.missed += message.get("records", 0)
-
-    def _ask(self, request: Dict[str, Any]) -> None:
+    def _ask(self, request: Mapping[str, Any]) -> None:
         self._connection.send(request)
-        while True:
-            message = self._connection.receive()
-            if "ok" in message:
-                return
-            self._note(message)
+        while self._running.note(self._connection.receive()):
+            pass
 
     def signal(self, number: protocol.Signal) -> None:
-        self._ask({"verb": "signal", "exec": self.exec_id, "signal": protocol.number_of(number)})
+        self._ask(self._running.signalling(number))
 
     def kill(self) -> None:
         """SIGKILL to all of its tree."""
-        self._ask({"verb": "end", "exec": self.exec_id})
+        self._ask(self._running.ending())
 
     def resize(self, rows: int, columns: int) -> None:
-        self._ask({"verb": "resize", "exec": self.exec_id, "rows": rows, "columns": columns})
+        self._ask(self._running.resizing(rows, columns))
 
     def close(self) -> None:
         self._selector.close()
@@ -229,47 +187,33 @@ class SandboxHandle:
 
     def __init__(self, client: "SandboxClient", name: str) -> None:
         self.client, self.name = client, name
-        self._lock = threading.Lock()
-        self._idle: List[Connection] = []
+        self._idle: core.Idle[Connection] = core.Idle()
 
     def __repr__(self) -> str:
         return f"SandboxHandle({self.name!r})"
 
-    def _take(self) -> Connection:
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
+    def _connect(self) -> Connection:
         return Connection(self.client.program.state, self.name)
 
-    def _give(self, connection: Connection) -> None:
-        with self._lock:
-            if len(self._idle) < IDLE_CONNECTIONS:
-                self._idle.append(connection)
-                return
-        connection.close()
-
-    def _exchange(self, request: Mapping[str, Any], fds: Sequence[int], last: str) -> Mapping[str, Any]:
-        """Up to the message that has this key. The connection ends with a request that was cut short."""
-        connection = self._take()
+    def _run(self, exchange: core.Exchange[T]) -> T:
+        """Up to its last message. The connection ends with a request that was cut short."""
+        connection = self._idle.take() or self._connect()
+        fds = [] if exchange.stdin is None else [core.in_memory(exchange.stdin)]
         try:
-            connection.send(request, fds)
-            message = connection.receive()
-            while last not in message:
-                message = connection.receive()
-        except PinfoldError as error:
-            if isinstance(error, SandboxGone):
-                connection.close()
+            connection.send(exchange.request, fds)
+            while exchange.last not in (message := connection.receive()):
+                pass
+        except BaseException as error:
+            if isinstance(error, PinfoldError) and not isinstance(error, SandboxGone):
+                self._idle.give(connection)
             else:
-                self._give(connection)
+                connection.close()
             raise
-        except BaseException:
-            connection.close()
-            raise
-        self._give(connection)
-        return message
-
-    def _call(self, request: Mapping[str, Any]) -> Any:
-        return self._exchange(request, (), "ok")["ok"]
+        finally:
+            for fd in fds:
+                os.close(fd)
+        self._idle.give(connection)
+        return exchange.read(message)
 
     def exec(
         self,
@@ -285,22 +229,12 @@ class SandboxHandle:
         check: bool = False,
     ) -> ExecResult:
         """Runs a command to its end. Interrupted (by any exception), its whole tree is ended."""
-        request = protocol.exec_request(
-            command, env=env, cwd=cwd, timeout=timeout, user=user, secrets=secrets, frames=frames
-        )
-        request.update(output="capture", stdin=stdin is not None)
-        fds = [] if stdin is None else [in_memory(stdin)]
-        try:
-            message = self._exchange(request, fds, "result")
-        finally:
-            for fd in fds:
-                os.close(fd)
-        result = exec_result(message["result"], message["exec"])
-        return result.check() if check else result
+        options = dict(env=env, cwd=cwd, user=user, secrets=secrets, frames=frames, timeout=timeout)
+        return self._run(core.executing(command, stdin=stdin, check=check, **options))
 
     def shell(self, script: str, **options: Any) -> ExecResult:
         """A script for `sh`, with the options of exec()."""
-        return self.exec(["sh", "-c", script], **options)
+        return self.exec(core.shell_command(script), **options)
 
     run_shell = shell
 
@@ -325,65 +259,57 @@ class SandboxHandle:
         tty: Optional[Tuple[int, int]] = None,
     ) -> Process:
         """A command that runs on. stdin: bytes, or True for write(). tty: (rows, columns) of a terminal of its own."""
-        request = protocol.exec_request(
-            command, env=env, cwd=cwd, timeout=timeout, user=user, secrets=secrets, frames=frames
-        )
-        if tty is not None:
-            request.update(tty=True, rows=tty[0], columns=tty[1])
-        return Process(Connection(self.client.program.state, self.name), request, stdin, tty is not None)
+        options = dict(env=env, cwd=cwd, user=user, secrets=secrets, frames=frames, timeout=timeout)
+        request = core.starting(command, tty=tty, **options)
+        return Process(self._connect(), request, stdin, tty is not None)
 
     def attach(
         self, exec_id: Optional[int] = None, *, since: Optional[int] = None, stdin: bool = False
     ) -> Process:
         """The output of a command that runs or has ended, from a record of the log on, without a loss; without a number of
         the last one that runs. Its input too, where it was started as interactive. Closing this ends nothing."""
-        request = protocol.attach_request(exec_id, since)
-        return Process(Connection(self.client.program.state, self.name), request, stdin, False)
+        return Process(self._connect(), protocol.attach_request(exec_id, since), stdin, False)
 
     def detach(self, command: protocol.Command, *, interactive: bool = False, **options: Any) -> int:
         """Starts a command that outlives this client; its number, for attach(), wait(), signal() and logs(). interactive:
         its standard input stays open, for attach()."""
-        request = {**protocol.exec_request(command, **options), "detach": True, "interactive": interactive}
-        return started(self._exchange(request, (), "exec"))
+        return self._run(core.detaching(command, interactive=interactive, **options))
 
     def show(self) -> Dict[str, Any]:
         """What it is and does: state, policy, image, labels, running commands."""
-        return dict(self._call({"verb": "show"}))
+        return self._run(core.asking("show"))
 
     def stats(self) -> Dict[str, Any]:
-        return dict(self._call({"verb": "stats"}))
+        return self._run(core.asking("stats"))
 
     def pause(self) -> None:
-        self._call({"verb": "pause"})
+        self._run(core.telling("pause"))
 
     def resume(self) -> None:
-        self._call({"verb": "resume"})
+        self._run(core.telling("resume"))
 
     def renew(self, *, idle: Optional[float] = None, lifetime: Optional[float] = None) -> None:
         """New times until it ends by itself, in seconds: since its last use, and from now on."""
-        self._call(protocol.renew_request(idle, lifetime))
+        self._run(core.renewing(idle, lifetime))
 
     def signal(self, number: protocol.Signal, exec_id: Optional[int] = None) -> None:
         """To one command, or to every process."""
-        of = {} if exec_id is None else {"exec": exec_id}
-        self._call({"verb": "signal", "signal": protocol.number_of(number), **of})
+        self._run(core.signalling(number, exec_id))
 
-    def wait(self, exec_id: Optional[int] = None) -> Mapping[str, Any]:
+    def wait(self, exec_id: Optional[int] = None) -> Dict[str, Any]:
         """How a command (status, exit_code, signal), or the sandbox itself (why), has ended."""
-        of = {} if exec_id is None else {"exec": exec_id}
-        return dict(self._call({"verb": "wait", **of}))
+        return self._run(core.asking("wait", exec=exec_id))
 
     def stop(self, grace: Optional[float] = None) -> None:
         """SIGTERM, and SIGKILL after the grace; returns when nothing is left of it but its log."""
-        of = {} if grace is None else {"grace_ms": protocol.milliseconds(grace)}
-        self._end({"verb": "stop", **of})
+        self._end(core.stopping(grace))
 
     def kill(self) -> None:
-        self._end({"verb": "kill"})
+        self._end(core.telling("kill"))
 
-    def _end(self, request: Mapping[str, Any]) -> None:
+    def _end(self, exchange: core.Exchange[None]) -> None:
         try:
-            self._call(request)
+            self._run(exchange)
         except SandboxGone:
             pass
         self.close()
@@ -442,20 +368,14 @@ class SandboxHandle:
 
     def write_file(self, path: str, data: Data) -> None:
         """By a command inside, so by the sandbox's own user and rights."""
-        self.exec(["sh", "-c", 'cat >"$1"', "sh", path], stdin=data, check=True)
+        self.exec(core.writing(path), stdin=data, check=True)
 
     def read_file(self, path: str) -> bytes:
         """Whole, or an error: within the policy's limit of standard output."""
-        result = self.exec(["cat", "--", path], check=True)
-        if result.truncated:
-            raise PinfoldError("exhausted", f"'{path}' is larger than the policy lets out", hint="use copy_out()")
-        return result.stdout_bytes
+        return core.whole(self.exec(core.reading(path), check=True), path)
 
     def close(self) -> None:
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        self._idle.clear()
 
     def __enter__(self) -> "SandboxHandle":
         return self
@@ -480,10 +400,8 @@ class SandboxClient:
 
     def create(self, spec: Optional[SandboxSpec] = None, **fields: Any) -> SandboxHandle:
         """A new sandbox, of a SandboxSpec or of its fields."""
-        spec = SandboxSpec(**fields) if spec is None else spec
-        name = spec.name or made_up_name()
-        arguments = up_arguments(spec, name)
-        checked(self.program.call(arguments, up_environment(spec)), arguments)
+        name, arguments, environment = core.creating(spec, fields)
+        checked(self.program.call(arguments, environment), arguments)
         return SandboxHandle(self, name)
 
     def get(self, name: str) -> SandboxHandle:

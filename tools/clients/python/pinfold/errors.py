@@ -79,6 +79,10 @@ KINDS = {
 }
 
 
+def closed() -> PinfoldError:
+    return PinfoldError("usage", "the process was closed, which ends its command", hint="wait() before close()")
+
+
 def from_json(error: Mapping[str, Any]) -> PinfoldError:
     kind = str(error.get("kind", "internal"))
     return KINDS.get(kind, PinfoldError)(

@@ -17,9 +17,10 @@ class SandboxSpec:
 
     memory: bytes, or text such as "512MiB". cpus: 1.5 is one and a half processors. timeout: seconds that each command
     may take. idle_timeout, lifetime: seconds until the sandbox ends by itself. workspace_mode: "rw", "ro" or "cow" (copy
-    on write; on_exit: "discard", "keep" or "merge"). egress: "HOST:PORT". secrets: "NAME", "NAME:env=VARIABLE" or
-    "NAME:file". secret_values: values of the caller's own by logical name, handed over in the environment of the command
-    that makes the sandbox, never in its arguments.
+    on write; on_exit: "discard", "keep" or "merge"). egress: "HOST:PORT". publish: "PORT" or "PORT=PLACE", of what the
+    policy publishes; show() says where. secrets: "NAME", "NAME:env=VARIABLE" or "NAME:file". secret_values: values of
+    the caller's own by logical name, handed over in the environment of the command that makes the sandbox, never in its
+    arguments.
     """
 
     name: Optional[str] = None
@@ -38,6 +39,7 @@ class SandboxSpec:
     idle_timeout: Optional[float] = None
     lifetime: Optional[float] = None
     egress: Sequence[str] = ()
+    publish: Sequence[str] = ()
     secrets: Sequence[str] = ()
     secret_values: Mapping[str, str] = field(default_factory=dict, repr=False)
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -76,6 +78,7 @@ def _options(spec: SandboxSpec) -> List[str]:
     }
     options = [f"{option}={value}" for option, value in single.items() if value is not None]
     options += [f"--egress={rule}" for rule in spec.egress]
+    options += [f"--publish={port}" for port in spec.publish]
     options += [f"--secret={secret}" for secret in spec.secrets]
     return options + [f"--secret-from-env={key}={variable(key)}" for key in spec.secret_values]
 

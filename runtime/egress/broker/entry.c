@@ -1,0 +1,116 @@
+#include "runtime/egress/broker/entry.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "runtime/egress/broker/openings.h"
+
+/* What the rules and the budgets say of a new connection; a refusal is counted and told of here. */
+static struct pin_verdict judge(struct broker *broker, const struct pin_destination *to, bool is_place) {
+    struct pin_verdict verdict = {.reason = PIN_EGRESS_NOT_LISTED};
+    if (is_place)
+        verdict = pin_egress_judge(&broker->rules, to);
+    struct payers payers = accounts_of(&broker->accounts, verdict.rule);
+    if (verdict.allowed && !payers_admit(&payers))
+        verdict = (struct pin_verdict){.reason = PIN_EGRESS_BUDGET, .rule = verdict.rule};
+    if (!verdict.allowed) {
+        payers_refuse(&payers);
+        broker_refuse(broker, to, &verdict);
+    }
+    return verdict;
+}
+
+static struct conn *find(const struct broker *broker, const struct pin_ip_end *from,
+                         const struct pin_ip_end *to) {
+    struct conn *conn = broker->conns;
+    while (conn != NULL && !(conn->awaits && pin_opening_is(&conn->opening, from, to)))
+        conn = conn->following;
+    return conn;
+}
+
+void entry_open(struct broker *broker, const struct pin_opening *opening) {
+    struct conn *conn = find(broker, &opening->from, &opening->to);
+    if (conn != NULL) { /* sent again: the program's kernel doesn't wait as long as we do */
+        if (conn->is_open)
+            openings_let_in(broker, opening);
+        return;
+    }
+    struct pin_destination to = {.protocol = PIN_PROTOCOL_TCP};
+    struct sockaddr_storage dialled;
+    (void)dial_sockaddr(&dialled, opening->to.address, opening->to.port);
+    bool is_place = broker_destination(broker, &dialled, &to);
+    struct pin_verdict verdict = judge(broker, &to, is_place);
+    conn = verdict.allowed ? conn_make(broker, &to, &verdict) : NULL;
+    if (conn == NULL) {
+        openings_fail(broker, opening, ECONNREFUSED);
+        return;
+    }
+    conn->awaits = true;
+    conn->opening = *opening;
+    conn_dial(conn);
+}
+
+static void read_end(const struct sockaddr_storage *from, struct pin_ip_end *end) {
+    const struct sockaddr_in *four = (const void *)from;
+    const struct sockaddr_in6 *six = (const void *)from;
+    uint16_t port; /* at the same place in both */
+    memcpy(&port, (const char *)from + offsetof(struct sockaddr_in, sin_port), sizeof(port));
+    end->port = ntohs(port);
+    if (from->ss_family == AF_INET6) {
+        memcpy(end->address, &six->sin6_addr, 16);
+        return;
+    }
+    memset(end->address, 0, 10);
+    memset(end->address + 10, 0xff, 2);
+    memcpy(end->address + 12, &four->sin_addr, 4);
+}
+
+/* The one that it was held back as. */
+static struct conn *find_held(const struct broker *broker, const struct sockaddr_storage *peer,
+                              const struct sockaddr_storage *local) {
+    struct pin_ip_end from, to;
+    if (broker->openings == NULL)
+        return NULL;
+    read_end(peer, &from);
+    read_end(local, &to);
+    struct conn *conn = find(broker, &from, &to);
+    return conn != NULL && conn->is_open ? conn : NULL;
+}
+
+static void admit(struct broker *broker, int fd, const struct sockaddr_storage *peer) {
+    struct pin_destination to = {.protocol = PIN_PROTOCOL_TCP};
+    struct sockaddr_storage local = {.ss_family = AF_UNSPEC}; /* what the program dialled: see tproxy.txt */
+    socklen_t size = sizeof(local);
+    bool is_known = getsockname(fd, (struct sockaddr *)&local, &size) == 0;
+    struct conn *conn = is_known ? find_held(broker, peer, &local) : NULL;
+    if (conn != NULL) {
+        conn_adopt(conn, fd);
+        return;
+    }
+    struct pin_verdict verdict = judge(broker, &to, is_known && broker_destination(broker, &local, &to));
+    conn = verdict.allowed ? conn_make(broker, &to, &verdict) : NULL;
+    if (conn == NULL) {
+        conn_refuse_socket(fd);
+        return;
+    }
+    conn->inner.watch.fd = fd;
+    conn_dial(conn);
+}
+
+void entry_accept(struct broker *broker, int listener, unsigned most) {
+    for (unsigned i = 0; i < most; i++) {
+        struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+        socklen_t size = sizeof(peer);
+        int fd = accept4(listener, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+            broker->accept_paused = true;
+            return;
+        }
+        if (fd < 0)
+            return;
+        admit(broker, fd, &peer);
+    }
+}

@@ -1,0 +1,1 @@
+pin_fuzz_target(fuzz_users LIBRARIES pin_base)

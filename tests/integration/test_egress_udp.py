@@ -1,0 +1,70 @@
+"""UDP for rules that name it: what a program hears of refusals, and what budgets make of answers."""
+from egress_world import NEEDS_ROOT, PUBLIC, PYTHON, SIX
+from egress_world import harness, internet, world  # noqa: F401 (fixtures)
+
+pytestmark = NEEDS_ROOT
+
+UDP = """
+import errno, socket, sys
+def connected(host, port, family=socket.AF_UNSPEC):
+    family, _, _, _, place = socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM)[0]
+    s = socket.socket(family, socket.SOCK_DGRAM); s.settimeout(60); s.connect(place)
+    return s
+def told(*place):
+    "What a connected socket hears when it has sent: an answer, or an error. Never nothing."
+    s = connected(*place)
+    s.send(b"x")
+    try: return s.recv(100)
+    except OSError as error: return errno.errorcode[error.errno]
+"""
+
+
+def test_a_refused_datagram_and_one_to_nobody_are_told_to_who_has_sent_it(harness):
+    code = UDP + """
+for place in (("api.example.com", 7003), ("api.example.com", 7009, socket.AF_INET), ("api.example.com", 7009, socket.AF_INET6),
+              ("own.example.com", 7003, socket.AF_INET), (sys.argv[1], 7003), (sys.argv[2], 7003), ("api.example.com", 7008, socket.AF_INET)):
+    print(told(*place))
+"""
+    _, out, events = harness.run(PYTHON, "-c", code, PUBLIC, SIX, options=["-u"],
+                                 rules=["api.example.com:7003/udp", "own.example.com:7003/udp", "api.example.com:7008/udp"])
+    assert out.split() == ["b'echo:x'", "EHOSTUNREACH", "EACCES", "EHOSTUNREACH", "EHOSTUNREACH", "EACCES", "ECONNREFUSED"], out
+    assert {e.split()[1] for e in events if e.startswith("refuse")} == {"port", "host-address", "not-listed"}
+
+
+def test_datagrams_that_are_sent_together_all_leave_although_the_name_has_to_be_asked_for(harness):
+    code = UDP + """
+s = connected("api.example.com", 7003)
+for i in range(20): s.send(b"%d" % i)
+print(sorted(int(s.recv(100)[5:]) for _ in range(20)) == list(range(20)))
+"""
+    _, out, _ = harness.run(PYTHON, "-c", code, rules=["api.example.com:7003/udp"], options=["-u"])
+    assert out == "True\n"
+
+
+def test_a_budget_holds_for_what_comes_back_although_nothing_more_is_sent(harness):
+    code = UDP + """
+s, total = connected("api.example.com", 7003), 0
+s.send(b"flood")
+while True:  # the error overtakes what waits to be read
+    try: total += len(s.recv(2000))
+    except BlockingIOError: break
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+        s.setblocking(False)
+print(total)
+"""
+    _, out, events = harness.run(PYTHON, "-c", code, rules=["api.example.com:7003/udp"], options=["-u", "-l", "in=20000"])
+    assert out == "EHOSTUNREACH\n21000\n"
+    assert any(e.startswith("refuse budget") for e in events)
+
+
+def test_without_a_budget_all_of_it_comes_back(harness):
+    """The control."""
+    code = UDP + """
+s, total = connected("api.example.com", 7003), 0
+s.send(b"flood")
+while not (data := s.recv(2000)).startswith(b"echo"): total += len(data)
+print(total)
+"""
+    _, out, _ = harness.run(PYTHON, "-c", code, rules=["api.example.com:7003/udp"], options=["-u"])
+    assert out == "40000\n"
