@@ -148,6 +148,7 @@ struct pin_kept {
     int listener, signal_fd;
     struct pin_source *accepting, *control_in, *control_out, *init_end, *signals, *egress;
     struct pin_timer *idle, *lifetime, *grace, *stuck, *accept_again, *look;
+    uint64_t grace_end_ns;
     ino_t door; /* of the control socket, as it was made */
     struct conn *conns;
     struct exec *execs, *starting;
@@ -180,6 +181,7 @@ void pin_kept_touch(struct pin_kept *kept);
 void pin_kept_settle_egress(struct pin_kept *kept); /* what it was refused by now is known then */
 /* What of the network has been closed since its broker died: names for `missing`. */
 size_t pin_kept_lost(const struct pin_kept *kept, const char *names[PIN_EGRESS_LOST_MAX]);
+/* Its processes are asked, and have `grace_ns` from now or what an earlier call left them; 0: are killed. */
 void pin_kept_end(struct pin_kept *kept, const char *why, uint64_t grace_ns);
 void pin_kept_fail(struct pin_kept *kept, const struct pin_error *failure);
 void pin_kept_flush_link(struct pin_kept *kept);

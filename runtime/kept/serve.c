@@ -53,22 +53,34 @@ static void on_grace_over(void *self) {
     kill_all(kept);
 }
 
+static bool ask_to_end(struct pin_kept *kept, struct pin_error *err) {
+    if (kept->frozen && !pin_cgroup_thaw(kept->given->sandbox->cgroup, err))
+        return false;
+    if (!pin_link_signal(&kept->link, 0, SIGTERM, err) || !pin_link_signal(&kept->link, 0, SIGCONT, err))
+        return false;
+    pin_kept_flush_link(kept);
+    return true;
+}
+
+/* Who asks once more doesn't take away what the first has granted: the earlier of the two ends counts. */
+static bool grant(struct pin_kept *kept, uint64_t grace_ns, struct pin_error *err) {
+    uint64_t end_ns = later(pin_now_ns(), grace_ns);
+    if (kept->grace != NULL && kept->grace_end_ns <= end_ns)
+        return true;
+    if (kept->grace == NULL && !ask_to_end(kept, err))
+        return false;
+    pin_timer_cancel(&kept->grace);
+    kept->grace_end_ns = end_ns;
+    kept->grace = pin_loop_at(kept->loop, end_ns, on_grace_over, kept, err);
+    return kept->grace != NULL;
+}
+
 void pin_kept_end(struct pin_kept *kept, const char *why, uint64_t grace_ns) {
     struct pin_error err = {0};
     if (!kept->ending)
         kept->why = why;
     kept->ending = true;
-    bool gentle = grace_ns > 0 && kept->exec_count > 0 && kept->grace == NULL;
-    if (gentle && kept->frozen)
-        gentle = pin_cgroup_thaw(kept->given->sandbox->cgroup, &err);
-    if (gentle)
-        gentle =
-            pin_link_signal(&kept->link, 0, SIGTERM, &err) && pin_link_signal(&kept->link, 0, SIGCONT, &err);
-    if (gentle)
-        kept->grace = pin_loop_at(kept->loop, later(pin_now_ns(), grace_ns), on_grace_over, kept, &err);
-    if (gentle && kept->grace != NULL)
-        pin_kept_flush_link(kept);
-    else
+    if (grace_ns == 0 || kept->exec_count == 0 || !grant(kept, grace_ns, &err))
         kill_all(kept);
 }
 

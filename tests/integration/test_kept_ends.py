@@ -67,19 +67,31 @@ def test_a_state_directory_that_is_removed_whole_leaves_no_process_and_no_group(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_supervisor_that_is_told_to_end_twice_ends_its_sandbox_once(kept_by_root, number):
+def test_a_supervisor_that_is_told_to_end_over_and_over_ends_its_sandbox_once(kept_by_root, number):
     kept_by_root.up("work")
     waiting = kept_by_root.pinfold.spawn(kept_by_root.argv("wait", "work"), stdout=subprocess.PIPE)
     kept_by_root.ok("exec", "work", "--detach", "--", "sh", "-c", "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
     eventually(lambda: "ready" in kept_by_root.ok("logs", "work"), "the command doesn't start")
     supervisor = kept_by_root.show("work")["supervisor"]
-    for _ in range(2):
-        os.kill(supervisor, number)
+    for _ in range(2000):  # more than one is taken on its own, and the last comes before the command's sleep is over
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(supervisor, number)
     eventually(lambda: not is_alive(supervisor), "it doesn't end")
     assert waiting.wait(10) == 0
     waiting.stdout.close()
     assert kept_by_root.show("work")["end"] == {"why": "its supervisor was told to end", "cleared": True}
     assert "bye" in kept_by_root.ok("logs", "work")
+
+
+def test_a_second_stop_of_less_grace_hurries_the_first(kept_by_root):
+    kept_by_root.up("work")
+    kept_by_root.ok("exec", "work", "--detach", "--", "sh", "-c", "trap 'echo asked' TERM; echo ready; while :; do sleep 0.05; done")
+    eventually(lambda: "ready" in kept_by_root.ok("logs", "work"), "the command doesn't start")
+    first = kept_by_root.pinfold.spawn(kept_by_root.argv("stop", "work", "--grace", "1h"))
+    eventually(lambda: "asked" in kept_by_root.ok("logs", "work"), "the command isn't asked")
+    kept_by_root.ok("stop", "work", "--grace", "1s")
+    assert first.wait(10) == 0
+    assert kept_by_root.ok("logs", "work").count("asked") == 1
 
 
 def test_a_supervisor_takes_storms_of_signals_that_mean_nothing_to_it(kept_by_root):
