@@ -401,11 +401,14 @@ static void narrow_secrets(struct pin_policy *asked, const struct pin_policy *ce
         return;
     asked->secrets.items =
         pin_arena_array(&asked->arena, request->secret_count, sizeof(*asked->secrets.items));
-    asked->secrets.count = request->secret_count;
-    for (size_t i = 0; i < request->secret_count; i++)
-        asked->secrets.items[i] = (struct pin_string){
-            pin_arena_strndup(&asked->arena, request->secrets[i], strcspn(request->secrets[i], ":")),
-            by_request};
+    asked->secrets.count = 0;
+    for (size_t i = 0; i < request->secret_count; i++) {
+        struct pin_secret_spec spec;
+        struct pin_error unread = {0}; /* a finding says it below: what is no name isn't judged as one too */
+        if (pin_secret_spec_parse(request->secrets[i], &spec, &unread))
+            asked->secrets.items[asked->secrets.count++] =
+                (struct pin_string){pin_arena_strdup(&asked->arena, spec.name), by_request};
+    }
     pin_request_check_secrets(ceiling, request->secrets, request->secret_count, found);
 }
 

@@ -1,12 +1,16 @@
 #include "runtime/supervise/pump.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "runtime/supervise/sink.h"
 
 struct pin_pump {
+    struct pin_loop *loop;
+    int from;
     struct pin_source *source;
     struct pin_sink *sink;
     const char *at_end;
@@ -36,6 +40,24 @@ static void on_bytes(void *self, const uint8_t *data, size_t size, int error) {
     close_when_drained(pump);
 }
 
+static void on_ready(void *self, unsigned events) {
+    struct pin_pump *pump = self;
+    struct pin_error err = {0};
+    (void)events;
+    pin_source_remove(&pump->source);
+    pump->source = pin_loop_read(pump->loop, pump->from, on_bytes, pump, &err);
+    if (pump->source == NULL)
+        on_bytes(pump, NULL, 0, err.os_errno);
+}
+
+/* A fifo that nobody has opened for writing yet reads as one that everybody has closed; poll(2) knows. */
+static struct pin_source *start_reading(struct pin_pump *pump, struct pin_error *err) {
+    struct stat facts;
+    return fstat(pump->from, &facts) == 0 && S_ISFIFO(facts.st_mode)
+               ? pin_loop_watch(pump->loop, pump->from, POLLIN, on_ready, pump, err)
+               : pin_loop_read(pump->loop, pump->from, on_bytes, pump, err);
+}
+
 static void on_drained(void *self) {
     struct pin_pump *pump = self;
     if (pump->source != NULL)
@@ -59,11 +81,13 @@ struct pin_pump *pin_pump_new(struct pin_loop *loop, int from, int to, const cha
         return NULL;
     }
     const struct pin_sink_events events = {pump, on_drained, on_broken};
+    pump->loop = loop;
+    pump->from = from;
     pump->at_end = at_end;
     pump->sink = pin_sink_new(loop, target, true, &events, err);
     if (pump->sink != NULL) {
         (void)pin_steal_fd(&target);
-        pump->source = pin_loop_read(loop, from, on_bytes, pump, err);
+        pump->source = start_reading(pump, err);
     }
     if (pump->source != NULL)
         return pump;

@@ -198,6 +198,26 @@ def test_odd_files_as_input_end_or_are_refused(each_io, source, tmp_path):
         clean_refusal(done)
 
 
+def test_a_fifo_without_a_writer_as_input_is_waited_for_within_the_time_limit(each_io, tmp_path):
+    """Opening it waits for nobody: the command runs, waits in its read, and the limit ends it."""
+    fifo = str(tmp_path / "fifo")
+    os.mkfifo(fifo)
+    done = each_io.run("sh", "-c", "echo runs; cat", options=["--stdin", fifo, "--timeout", "1s"])
+    assert (done.returncode, done.stdout) == (124, b"runs\n"), done
+
+
+def test_a_fifo_as_input_is_read_once_it_has_a_writer_and_ends_with_the_last_one(each_io, tmp_path):
+    fifo = str(tmp_path / "fifo")
+    os.mkfifo(fifo)
+    process = each_io.spawn(each_io.argv("sh", "-c", "echo ready; cat", options=["--stdin", fifo]),
+                            stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"ready\n"
+    with open(fifo, "wb") as writer:
+        writer.write(b"x" * 300000)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and said == b"x" * 300000
+
+
 def test_a_thousand_descriptors_of_the_caller_stay_out(as_root):
     pairs = [socket.socketpair() for _ in range(200)]
     keep = [s.fileno() for pair in pairs for s in pair]

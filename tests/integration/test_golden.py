@@ -89,6 +89,8 @@ ERRORS = [
     ["run", "--egress", "example.com:443", "--", "true"], ["run", "--bundle", "HOME/none"], ["run", "--bundle", "HOME/work"],
     ["run", "--stdin", "HOME/none", "--", "true"], ["run", "--json", "--stream", "--", "true"], ["run", "--", "no-such-program"],
     ["run", "--", "/etc/passwd"], ["run", "--frames", "loud", "--", "true"],
+    ["run", "--label", "a=1", "--label", "b=1", "--label", "a=2", "--", "true"], ["run", "--env", "A=1", "--env", "A=2", "--", "true"],
+    ["run", "--secret", "../x", "--", "true"], ["bundle", "export", "HOME/none/b", "--", "true"],
     ["bundle", "check", "HOME/none"], ["bundle", "export"], ["bundle", "export", "HOME/b", "--policy", "strict", "--", "true"], ["plan"],
 ]
 

@@ -17,11 +17,12 @@
 static const struct pin_option options[] = {PIN_FRONT_ROWS};
 
 static bool export_to(const struct pin_bundle *bundle, const char *directory, struct pin_error *err) {
-    if (mkdir(directory, 0700) != 0 && errno != EEXIST)
-        return pin_fail_errno(err, "make '%s'", directory);
-    PIN_CLOSE int fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return pin_fail_errno(err, "open '%s'", directory);
+    bool made = mkdir(directory, 0700) == 0 || errno == EEXIST;
+    PIN_CLOSE int fd = !made ? -1 : open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        (void)pin_fail_errno(err, made ? "open '%s'" : "make '%s'", directory);
+        return pin_hint(err, "name a new or an empty directory, in one that is there and that you may write");
+    }
     return pin_bundle_export(bundle, fd, err);
 }
 

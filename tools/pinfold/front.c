@@ -43,12 +43,25 @@ static bool split_pair(struct pin_front *front, const char *text, const char *op
     return true;
 }
 
+/* As with options that are taken once: nothing that was asked for is dropped in silence. */
+static bool is_new(const struct pin_pair *pairs, size_t count, const char *key, const char *option,
+                   struct pin_findings *found) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(pairs[i].key, key) == 0) {
+            (void)pin_find(found, PIN_ERROR_USAGE, option, "leave one of them out",
+                           "%s '%.60s' is given twice", option, key);
+            return false;
+        }
+    return true;
+}
+
 static const struct pin_pair *split_pairs(struct pin_front *front, const struct pin_texts *texts,
                                           const char *option, size_t *count, struct pin_findings *found) {
     struct pin_pair *pairs = pin_arena_array(&front->arena, texts->count + 1, sizeof(*pairs));
     *count = 0;
     for (size_t i = 0; i < texts->count; i++)
-        if (split_pair(front, texts->items[i], option, &pairs[*count], found))
+        if (split_pair(front, texts->items[i], option, &pairs[*count], found) &&
+            is_new(pairs, *count, pairs[*count].key, option, found))
             (*count)++;
     return pairs;
 }

@@ -10,8 +10,9 @@
 
 int pin_input_open(const char *name, struct pin_error *err) {
     bool ours = strcmp(name, "-") == 0;
-    PIN_CLOSE int fd =
-        ours ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    /* not to wait here, before any time limit runs, for a fifo's writer: the pump waits for it */
+    PIN_CLOSE int fd = ours ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                            : open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     struct stat facts;
     if (fd >= 0 && (ours || fstat(fd, &facts) != 0 || !S_ISDIR(facts.st_mode)))
         return pin_steal_fd(&fd);
