@@ -371,6 +371,7 @@ _Noreturn void pin_inside_run(const struct pin_inside *inside) {
                    .upper = -1,
                    .proc = -1,
                    .sys = -1,
+                   .blank = -1,
                    .empty = -1,
                    .folder = {.fd = -1}},
         .network = inside->network_apart ? &network : NULL,

@@ -68,16 +68,22 @@ static int copy_empty(const struct pin_mounts *mounts) {
     return pin_steal_fd(&tree);
 }
 
-static int make_mask(const struct pin_mounts *mounts, mode_t mode, struct pin_error *err) {
+static int take_blank(struct pin_mounts *mounts, struct pin_error *err) {
+    int tree = pin_steal_fd(&mounts->blank);
+    if (tree < 0)
+        tree = open_tree(mounts->null, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (tree < 0)
+        (void)pin_fail_errno(err, "copy the mount of '/dev/null'");
+    return tree;
+}
+
+static int make_mask(struct pin_mounts *mounts, mode_t mode, struct pin_error *err) {
     static const char *const options[] = {"size", "4k", "mode", "0555", "nr_inodes", "1"};
     if (S_ISDIR(mode)) {
         int copy = copy_empty(mounts);
         return copy >= 0 ? copy : pin_mounts_new("tmpfs", options, 3, MASK_ATTRIBUTES, err);
     }
-    int tree = open_tree(mounts->null, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (tree < 0)
-        (void)pin_fail_errno(err, "copy the mount of '/dev/null'");
-    return tree;
+    return take_blank(mounts, err);
 }
 
 /* Below the file system that we mounted, where it is of ours: whoever writes to the root may have put another
@@ -103,9 +109,34 @@ static bool find_hidden(const struct pin_op *op, const struct pin_mounts *mounts
     return pin_wrap(err, "hide '/%s'", op->target);
 }
 
+static bool attach_by_name(int tree, int folder, const char *name) {
+    return tree >= 0 && move_mount(tree, "", folder, name, MOVE_MOUNT_F_EMPTY_PATH) == 0;
+}
+
+/* Most of what is hidden lies at the top of our own proc, where no name leads elsewhere: the mask goes there
+ * by the name, without a look at what it is. False: not done, for whatever reason. */
+static bool hide_by_name(const struct pin_op *op, struct pin_mounts *mounts) {
+    struct pin_error err = {0};
+    const char *name;
+    int from = start_at(mounts, op->target, &name);
+    if (from != mounts->proc || strchr(name, '/') != NULL)
+        return false;
+    PIN_CLOSE int file = take_blank(mounts, &err);
+    if (attach_by_name(file, from, name))
+        return true;
+    bool missing = file >= 0 && errno == ENOENT;
+    mounts->blank = pin_steal_fd(&file); /* it is as good for the next one */
+    if (missing)
+        return true;
+    PIN_CLOSE int folder = copy_empty(mounts); /* a file covers no folder */
+    return attach_by_name(folder, from, name);
+}
+
 bool pin_masks_hide(const struct pin_op *op, struct pin_mounts *mounts, struct pin_error *err) {
     PIN_CLOSE int target = -1;
     struct stat st;
+    if (hide_by_name(op, mounts))
+        return true;
     if (!find_hidden(op, mounts, &target, err))
         return false;
     if (target < 0)

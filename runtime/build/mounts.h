@@ -23,6 +23,7 @@ struct pin_mounts {
     int upper;   /* the upper directory of a root from layers that can be written; or -1 */
     int proc;    /* what was mounted on /proc last, where it is a file system of ours; -1: none */
     int sys;     /* the same of /sys */
+    int blank;   /* a copy of `null` that masks nothing yet; or -1 */
     int empty;   /* a folder without anything, whose copies mask folders; -1: none is known yet */
     struct pin_engine_groups *groups; /* of an engine's container: borrowed; NULL: none */
     struct pin_folder folder;

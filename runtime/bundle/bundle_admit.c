@@ -231,6 +231,7 @@ static bool fill(struct pin_bundle *bundle, const struct pin_policy *effective,
     pin_fill_limits(ext, effective);
     pin_fill_grants(bundle, effective);
     pin_fill_masks(bundle);
+    pin_fill_telling_masks(bundle);
     pin_fill_landlock(bundle, effective);
     ext->root_overlay.enabled = !bundle->root.read_only;
     if (ext->root_overlay.enabled && ext->root_overlay.size_bytes == 0) {

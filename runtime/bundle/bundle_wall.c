@@ -229,7 +229,8 @@ static void check_masks(const struct pin_bundle *bundle, struct pin_findings *fo
         if (!has_path(bundle->masked_paths, bundle->masked_path_count, masked[i]))
             REFUSE(found, "/linux/maskedPaths", "add it to the list", "leaves '%s' in sight", masked[i]);
     for (size_t i = 0; i < PIN_COUNT(read_only); i++)
-        if (!has_path(bundle->readonly_paths, bundle->readonly_path_count, read_only[i]))
+        if (!has_path(bundle->readonly_paths, bundle->readonly_path_count, read_only[i]) &&
+            !has_path(bundle->masked_paths, bundle->masked_path_count, read_only[i]))
             REFUSE(found, "/linux/readonlyPaths", "add it to the list", "leaves '%s' writable", read_only[i]);
 }
 

@@ -117,6 +117,17 @@ static const char *const masked_paths[] = {
     "/sys/firmware",
     "/sys/devices/virtual/powercap",
 };
+/* What names the host's devices, its way of starting or its boot, or shows what its processes do, and no
+ * ordinary program asks for. Engines' containers keep it, as they have it elsewhere. */
+static const char *const telling_paths[] = {
+    "/proc/bootconfig", "/proc/bus",
+    "/proc/cmdline",    "/proc/diskstats",
+    "/proc/fs",         "/proc/iomem",
+    "/proc/ioports",    "/proc/irq",
+    "/proc/locks",      "/proc/mdstat",
+    "/proc/modules",    "/proc/partitions",
+    "/proc/swaps",      "/proc/sys/kernel/random/boot_id",
+};
 static const char *const readonly_paths[] = {
     "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
 };
@@ -143,6 +154,11 @@ void pin_fill_masks(struct pin_bundle *bundle) {
           PIN_COUNT(masked_paths));
     unite(&bundle->arena, &bundle->readonly_paths, &bundle->readonly_path_count, readonly_paths,
           PIN_COUNT(readonly_paths));
+}
+
+void pin_fill_telling_masks(struct pin_bundle *bundle) {
+    unite(&bundle->arena, &bundle->masked_paths, &bundle->masked_path_count, telling_paths,
+          PIN_COUNT(telling_paths));
 }
 
 static void allow_write(struct pin_bundle *bundle, const char *path) {

@@ -16,6 +16,8 @@ void pin_fill_resources(struct pin_bundle *bundle, const struct pin_policy *poli
 void pin_fill_limits(struct pin_bundle_ext *ext, const struct pin_policy *policy);
 /* Masked and read-only paths of /proc and /sys: the bundle's, and ours that it lacks. */
 void pin_fill_masks(struct pin_bundle *bundle);
+/* Masks for what tells of the host and engines leave in sight. */
+void pin_fill_telling_masks(struct pin_bundle *bundle);
 /* What the policy lets be written, and the workspace; ext.workspace is set already. */
 void pin_fill_landlock(struct pin_bundle *bundle, const struct pin_policy *policy);
 /* The workspace alone, where the bundle has a list of its own that was written without it. */

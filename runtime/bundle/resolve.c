@@ -133,6 +133,7 @@ struct pin_bundle *pin_resolve(const struct pin_policy *effective, const struct 
     pin_fill_resources(bundle, effective);
     pin_fill_landlock(bundle, effective);
     pin_fill_masks(bundle);
+    pin_fill_telling_masks(bundle);
     for (size_t i = 0; i < PIN_NS_COUNT; i++)
         bundle->namespaces[i].present = true;
     if (!pin_policy_filter(effective, pin_arch_native(), &bundle->arena, &bundle->seccomp, found)) {

@@ -289,6 +289,14 @@ static void add_workspace_overlay(struct pin_plan *plan) {
     op->make_target = true;
 }
 
+static bool is_masked(const struct pin_bundle *bundle, const char *path) {
+    for (size_t i = 0; i < bundle->masked_path_count; i++)
+        if (bundle->masked_paths[i][0] == '/' && is_below(path, bundle->masked_paths[i]))
+            return true;
+    return false;
+}
+
+/* Masks last: one may lie in what is made read-only. */
 static void add_masks(struct pin_plan *plan) {
     const struct pin_bundle *bundle = plan->bundle;
     for (size_t i = 0; bundle->ext.present && i < plan->op_count; i++)
@@ -296,10 +304,11 @@ static void add_masks(struct pin_plan *plan) {
             (void)add(plan, PIN_OP_SEAL, "dev");
             break;
         }
+    for (size_t i = 0; i < bundle->readonly_path_count; i++)
+        if (!is_masked(bundle, bundle->readonly_paths[i]))
+            (void)add(plan, PIN_OP_READ_ONLY, without_slash(bundle->readonly_paths[i]));
     for (size_t i = 0; i < bundle->masked_path_count; i++)
         (void)add(plan, PIN_OP_MASK, without_slash(bundle->masked_paths[i]));
-    for (size_t i = 0; i < bundle->readonly_path_count; i++)
-        (void)add(plan, PIN_OP_READ_ONLY, without_slash(bundle->readonly_paths[i]));
 }
 
 /* A layer of installed requirements is there to be shown; also writable while it is being made. */

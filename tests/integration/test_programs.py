@@ -53,6 +53,15 @@ def test_copies_keep_modes_and_times(tool):
                 ) == "751\n640\n640\n700\n981158400\ny\n"
 
 
+@needs("free", "uptime", "top", "vmstat", "ps")
+def test_programs_that_ask_for_the_machine_get_an_answer(tool):
+    """Masked is what names the host's devices and its boot; not what these read."""
+    lines = tool("free -m | grep -c Mem; uptime | grep -c load; top -bn1 | grep -c Cpu; vmstat | wc -l; ps -e | grep -c ps; "
+                 "/usr/bin/python3 -c 'import platform, os, time; "
+                 "print(bool(platform.platform()), os.getloadavg()[0] >= 0, os.cpu_count() > 0, time.clock_gettime(time.CLOCK_BOOTTIME) > 0)'")
+    assert lines == "1\n1\n1\n3\n1\nTrue True True True\n"
+
+
 @needs("git")
 def test_git_makes_a_repository_and_clones_it(tool):
     script = """export HOME=/tmp; git config --global user.email a@b; git config --global user.name n; git init -q r; cd r
