@@ -13,6 +13,8 @@
 
 #define FIRST_TICK_NS (PIN_NS_PER_MS / 4)
 #define LAST_TICK_NS (20 * PIN_NS_PER_MS)
+#define LAST_WORDS_NS                                                                                        \
+    (PIN_NS_PER_MS / 40)   /* nobody writes any more: what is on its way to us is there at once */
 #define NEVER_IN_UTF8 0xf8 /* the first byte of a nonce: supervise/run_start.c */
 #define STUBBORN_TICKS 200 /* after that many SIGKILLs the runner itself is broken */
 
@@ -83,6 +85,14 @@ static void kill_tree(struct call *call) {
         set_tick(call);
 }
 
+static void kill_answered(struct call *call) {
+    struct pin_error err = {0};
+    if (!pin_runner_strike(call->kept->runner, &call->is_struck, &err))
+        pin_kept_fail(call->kept, &err);
+    else if (!call->is_struck)
+        kill_tree(call);
+}
+
 void pin_call_end(struct call *call, enum pin_status reason) {
     if (!call->has_reason && !call->answered) {
         call->has_reason = true;
@@ -142,7 +152,7 @@ static void on_frame(void *self, const struct pin_frame_info *info, const uint8_
     if (call->state == CALL_RUNNING && whole && info->kind == PIN_FRAME_RESULT && !call->has_reason &&
         !call->kept->given->runner->forks) {
         call->answered = true;
-        kill_tree(call);
+        kill_answered(call);
     }
 }
 
@@ -283,14 +293,15 @@ static void empty(struct call *call) {
 static bool is_drained(struct call *call) {
     uint64_t progress = 0;
     bool all = true;
-    for (int i = 0; i < CALL_STREAMS; i++) {
+    for (int i = 0; i < CALL_STREAMS; i++)
         progress += pin_collector_progress(call->collectors[i]);
-        all = all && pin_collector_has_ended(call->collectors[i]);
+    bool still = call->tick_over && progress == call->progress;
+    for (int i = 0; i < CALL_STREAMS; i++) {
+        struct pin_collector *collector = call->collectors[i];
+        if (still && !pin_collector_has_ended(collector) && pin_collector_is_dry(collector))
+            pin_collector_stop(collector);
+        all = all && pin_collector_has_ended(collector);
     }
-    if (!all && call->tick_over && progress == call->progress)
-        for (int i = 0; i < CALL_STREAMS; i++)
-            if (!pin_collector_has_ended(call->collectors[i]) && pin_collector_is_dry(call->collectors[i]))
-                pin_collector_stop(call->collectors[i]);
     call->progress = progress;
     return all;
 }
@@ -346,6 +357,11 @@ static void finish(struct call *call) {
 }
 
 void pin_call_advance(struct call *call) {
+    if (call->state == CALL_RUNNING && call->is_struck) {
+        pin_call_exited(call, 0);
+        call->state = CALL_DRAINING;
+        call->tick_ns = LAST_WORDS_NS;
+    }
     if (call->state == CALL_RUNNING && call->tick_over)
         kill_tree(call);
     if (call->state == CALL_EMPTYING)

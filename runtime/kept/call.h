@@ -5,9 +5,10 @@
  * zygote) gets each call's descriptors over a socket, and answers one call at a time for as long as the
  * sandbox lives; another has its call's pipes from the start, answers one, is killed then, and the sandbox
  * ends after it. Either way the call's processes are in a cgroup of their own, and its result is told when
- * the kernel says that the cgroup is empty. After it, what a call has left in the sandbox's own file systems
- * is removed before the next one begins; where that fails, the sandbox ends. call.c: one call's life;
- * runner.c: the runner's. Source: docs/tool.md "Warm calls", docs/kept.md "call".
+ * the kernel says that the cgroup is empty; where the one call of a sandbox has given its result, when all in
+ * it have been killed: taking their memory apart is part of the sandbox's end. After it, what a call has left
+ * in the sandbox's own file systems is removed before the next one begins; where that fails, the sandbox ends.
+ * call.c: one call's life; runner.c: the runner's. Source: docs/tool.md "Warm calls", docs/kept.md "call".
  */
 #pragma once
 
@@ -60,7 +61,8 @@ struct call {
     uint64_t started_ns, tick_ns, progress;
     unsigned kills;
     bool tick_over, has_reason, started;
-    bool answered; /* its one result has come: nothing after it counts, and it is killed */
+    bool answered;  /* its one result has come: nothing after it counts, and it is killed */
+    bool is_struck; /* and nothing of it runs any more: what is left of it ends with the sandbox */
     enum pin_status reason;
     const char **missing; /* of the result, where something has died; NULL: the sandbox's */
     struct pin_result result;
@@ -102,6 +104,7 @@ void pin_runner_begin(struct runner *runner);
 void pin_runner_decline(struct runner *runner, const struct pin_error *why);
 /* Of the one call that runs. */
 bool pin_runner_kill(struct runner *runner, struct pin_error *err);
+bool pin_runner_strike(struct runner *runner, bool *whole, struct pin_error *err); /* pin_cgroup_strike() */
 bool pin_runner_is_empty(struct runner *runner, bool *empty, struct pin_error *err);
 bool pin_runner_was_out_of_memory(struct runner *runner);
 void pin_runner_usage(struct runner *runner, struct pin_usage *usage);

@@ -84,6 +84,12 @@ bool pin_runner_kill(struct runner *runner, struct pin_error *err) {
     return runner->leaf == NULL || pin_cgroup_kill(runner->leaf, err);
 }
 
+bool pin_runner_strike(struct runner *runner, bool *whole, struct pin_error *err) {
+    runner->leaf_spent = true;
+    *whole = false;
+    return runner->leaf == NULL || pin_cgroup_strike(runner->leaf, whole, err);
+}
+
 bool pin_runner_is_empty(struct runner *runner, bool *empty, struct pin_error *err) {
     *empty = true;
     return runner->leaf == NULL || pin_cgroup_is_empty(runner->leaf, empty, err);
@@ -389,7 +395,7 @@ bool pin_runner_on_message(struct pin_kept *kept, const struct pin_link_message 
     case PIN_INIT_EXITED:
         if (!runner->given->forks && runner->calls != NULL && runner->calls->state == CALL_RUNNING)
             pin_call_exited(runner->calls, message->head.value);
-        else if (!kept->ending)
+        else if (!kept->ending && !(runner->calls != NULL && runner->calls->is_struck))
             fail(runner, "has ended");
         return true;
     default: return false;

@@ -253,6 +253,34 @@ def test_never_is_a_sandbox_for_one_call(warm):
     assert first[0] == second[0] == [] and first[1] != second[1] and (first[2], second[2]) == ("1", "2")
 
 
+def test_what_a_call_of_its_own_sandbox_leaves_runs_no_further_than_its_answer(warm):
+    """Its processes write as fast as they can. Nobody waits for them to be gone, but they have been killed: each can at most end the write that it was in."""
+    folder = warm.pinfold.home / "beats"
+    folder.mkdir()
+    folder.chmod(0o777)
+    server = Server(warm.pinfold, "--workspace", str(folder))
+    prepare(warm.pinfold, reuse="never", options=("--workspace", str(folder)))
+    source = """import os
+def f():
+  for n in range(4):
+    if os.fork() == 0:
+      fd = os.open('/workspace/beats', os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+      os.write(1, b'%d' % n + b'y' * 30000 + b'\\n')
+      while True: os.write(fd, b'%d' % n)
+  seen = b''
+  while len(set(seen)) < 4:
+    seen = open('/workspace/beats', 'rb').read() if os.path.exists('/workspace/beats') else b''
+  print('x' * 200000)
+  return True"""
+    answer = server.call(source, reuse="never")["result"]
+    size = (folder / "beats").stat().st_size
+    assert answer["func_return"] is True and not any("sandbox of its own" in note for note in answer["notes"]), answer
+    assert sorted(map(len, answer["stdout"])) == [30001] * 4 + [200000]
+    server.close()
+    clear(warm.pinfold)  # returns when no group of a sandbox is there
+    assert (folder / "beats").stat().st_size - size <= 4
+
+
 def test_a_variable_that_interpreters_read_when_they_start_needs_a_cold_call(warm):
     answer = warm.call("import sys\ndef f(): return sys.flags.optimize", reuse="never", env={"call": {"PYTHONOPTIMIZE": "2"}})
     assert answer["result"]["func_return"] == 2 and "PYTHONOPTIMIZE" in answer["result"]["notes"][-1]

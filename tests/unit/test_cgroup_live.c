@@ -22,9 +22,11 @@
 #include <cmocka.h>
 
 #include "base/io.h"
+#include "base/names.h"
 #include "base/units.h"
 #include "policy/policy.h"
 #include "runtime/build/cgroup/cgroup.h"
+#include "runtime/build/cgroup/leaf.h"
 #include "runtime/build/cgroup/oci.h"
 
 #define PATIENCE_NS (20 * PIN_NS_PER_S)
@@ -297,6 +299,26 @@ static void a_kill_reaches_those_that_fork_meanwhile(void **state) {
     }
 }
 
+static void a_struck_leaf_is_signalled_whole_and_nobody_is_waited_for(void **state) {
+    (void)state;
+    need(1u << PIN_PROTECT_PIDS);
+    struct pin_error err = {0};
+    bool empty = false, whole = false;
+    struct pin_cgroup *group = make(7, &no_limits);
+    struct pin_cgroup *leaf = pin_cgroup_leaf_create(group, "struck", &err);
+    assert_non_null(leaf);
+    pid_t children[] = {start(leaf, sleep_forever), start(leaf, sleep_forever), start(leaf, sleep_forever)};
+    assert_true(pin_cgroup_strike(leaf, &whole, &err));
+    assert_true(whole);
+    for (size_t i = 0; i < PIN_COUNT(children); i++)
+        assert_int_equal(WTERMSIG(wait_for(children[i])), SIGKILL);
+    assert_true(pin_cgroup_is_empty(leaf, &empty, &err));
+    assert_true(empty);
+    assert_true(pin_cgroup_remove(leaf, PATIENCE_NS, &err));
+    pin_cgroup_free(leaf);
+    end(group);
+}
+
 static void a_group_with_groups_below_is_killed_and_removed_whole(void **state) {
     (void)state;
     need(1u << PIN_PROTECT_PIDS);
@@ -525,6 +547,7 @@ int main(void) {
         cmocka_unit_test(the_memory_limit_kills_and_is_reported),
         cmocka_unit_test(processor_time_is_counted_and_capped),
         cmocka_unit_test(a_kill_reaches_those_that_fork_meanwhile),
+        cmocka_unit_test(a_struck_leaf_is_signalled_whole_and_nobody_is_waited_for),
         cmocka_unit_test(a_group_with_groups_below_is_killed_and_removed_whole),
         cmocka_unit_test(waiting_for_the_living_ends_with_an_error),
         cmocka_unit_test(what_a_dead_owner_left_is_replaced),

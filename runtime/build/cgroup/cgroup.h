@@ -98,6 +98,12 @@ bool pin_cgroup_update(struct pin_cgroup *group, const struct pin_cgroup_limits 
  * After it the group can't fork any more (v1). Returns after 100 ms at most: see pin_cgroup_wait_empty(). */
 bool pin_cgroup_kill(const struct pin_cgroup *group, struct pin_error *err);
 
+/* The same for a group without others below it, and nobody waits for anybody to leave. `*whole`: every
+ * process has its signal, and runs no code of its own any more; what the kernel still does is to take its
+ * memory apart, milliseconds for a large one. (Without cgroup.kill one may escape that was in the middle of
+ * fork(2) all the while.) Otherwise pin_cgroup_kill() has to follow. */
+bool pin_cgroup_strike(const struct pin_cgroup *group, bool *whole, struct pin_error *err);
+
 /* Whether no process is left. A zombie doesn't count. */
 bool pin_cgroup_is_empty(const struct pin_cgroup *group, bool *empty, struct pin_error *err);
 

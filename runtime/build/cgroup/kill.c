@@ -137,17 +137,49 @@ static size_t searched(const struct pin_cgroup *group) {
     return group->same_processes && group->count > 1 ? 1 : group->count;
 }
 
-bool pin_cgroup_kill(const struct pin_cgroup *group, struct pin_error *err) {
+/* True when all that is there now has its signal: whoever is found afterwards was found before. */
+static bool kill_listed(int dir, bool *whole, struct pin_error *err) {
+    struct pass pass = {.err = err};
+    PIN_FREE char *before = NULL, *after = NULL;
+    if (!read_procs(dir, &before, err) || !kill_procs(dir, &pass) || !read_procs(dir, &after, err))
+        return false;
+    const char *at = after != NULL ? after : "";
+    bool known = true, hidden = false;
+    for (pid_t pid; known && (pid = next_pid(&at, &hidden)) != 0;)
+        known = before != NULL && is_listed(before, pid);
+    *whole = known && !hidden;
+    return true;
+}
+
+static void end_forks(const struct pin_cgroup *group) {
     const struct pin_cgroup_dir *pids = pin_cgroup_dir_of(group, PIN_CGROUP_PIDS);
     const struct pin_cgroup_dir *freezer = pin_cgroup_dir_of(group, PIN_CGROUP_FREEZER);
     if (pids != NULL && !pids->v2)
         (void)pin_cgroup_file_write(pids->fd, "pids.max", "0"); /* no more forks: makes it quick, not right */
     if (freezer != NULL && !freezer->v2)
         (void)pin_cgroup_file_write(freezer->fd, "freezer.state", "THAWED"); /* the frozen don't die */
+}
+
+bool pin_cgroup_kill(const struct pin_cgroup *group, struct pin_error *err) {
+    end_forks(group);
     for (size_t i = 0; i < searched(group); i++)
         if (!kill_one(&group->dirs[i], err))
             return pin_wrap(err, "kill the processes of the cgroup '%s'", group->path);
     return true;
+}
+
+bool pin_cgroup_strike(const struct pin_cgroup *group, bool *whole, struct pin_error *err) {
+    const struct pin_cgroup_dir *dir = &group->dirs[0];
+    *whole = false;
+    if (searched(group) != 1)
+        return pin_cgroup_kill(group, err);
+    if (dir->v2 && pin_cgroup_file_write(dir->fd, "cgroup.kill", "1")) {
+        *whole = true;
+        return true;
+    }
+    end_forks(group);
+    return kill_listed(dir->fd, whole, err) ||
+           pin_wrap(err, "kill the processes of the cgroup '%s'", group->path);
 }
 
 static bool count_below(void *context, int parent, const char *name);
