@@ -7,6 +7,7 @@ pin_unit_test(test_policy_order SOURCES policy_random.c LIBRARIES pin_policy pin
 pin_unit_test(test_policy_site SOURCES policy_random.c LIBRARIES pin_policy pin_base)
 pin_unit_test(test_policy_names LIBRARIES pin_policy pin_base)
 pin_unit_test(test_policy_publish LIBRARIES pin_policy pin_base)
+pin_unit_test(test_profile LIBRARIES pin_profiles pin_policy pin_base)
 
 # The reader and the published schema agree: see tests/conformance/policy.
 set(conformance "${CMAKE_SOURCE_DIR}/tests/conformance/policy")

@@ -11,6 +11,7 @@
 #include "base/names.h"
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
+#include "policy/profile.h"
 #include "policy/site.h"
 #include "runtime/build/cgroup/cgroup.h"
 #include "runtime/bundle/bundle_ceiling.h"
@@ -246,13 +247,18 @@ static void show_layers(struct pin_policy *policy, const struct pin_front_option
     policy->filesystem.mount_count = count + options->layer_count;
 }
 
+static struct pin_policy *load_ceiling(const struct pin_front_options *options, struct pin_findings *found) {
+    const char *name = options->policy != NULL ? options->policy : "tool";
+    if (options->policy_text != NULL)
+        return pin_policy_parse(options->policy, options->policy_text, strlen(options->policy_text), found);
+    struct pin_policy *profile = pin_profile_load(name);
+    return profile != NULL ? profile : pin_policy_load(name, found);
+}
+
 /* The policy below the site's ceiling, with the site's floor. */
 static bool load_policy(struct pin_front *front, const struct pin_front_options *options,
                         struct pin_findings *found) {
-    front->ceiling =
-        options->policy_text != NULL
-            ? pin_policy_parse(options->policy, options->policy_text, strlen(options->policy_text), found)
-            : pin_policy_load(options->policy != NULL ? options->policy : "tool", found);
+    front->ceiling = load_ceiling(options, found);
     if (front->ceiling == NULL)
         return false;
     struct pin_policy *site = pin_site_load(options->site, found);
