@@ -15,7 +15,7 @@
 #include "base/io.h"
 #include "runtime/state/tree.h"
 
-#define REMOVALS_MAX 1000                         /* more commands than are ever at work on one container */
+#define REMOVALS_MAX 100                          /* more files than a creator makes */
 #define STATE_BYTES_MAX ((size_t)4 * 1024 * 1024) /* annotations may be long */
 
 /* As runc: letters, digits, "_", "+", "-" and "."; never a way out of ROOT, and never an option. */
@@ -51,20 +51,81 @@ int pin_containers_open(const char *root, struct pin_error *err) {
     return fd;
 }
 
+/* Whether the id still leads to the directory that was opened. */
+static bool has_id(int root, const struct pin_container *container) {
+    struct stat own, named;
+    return fstat(container->dir, &own) == 0 &&
+           fstatat(root, container->id, &named, AT_SYMLINK_NOFOLLOW) == 0 && own.st_dev == named.st_dev &&
+           own.st_ino == named.st_ino;
+}
+
+static bool wait_for_lock(int file, struct pin_error *err) {
+    while (flock(file, LOCK_EX) != 0)
+        if (errno != EINTR)
+            return pin_fail_errno(err, "lock the container");
+    return true;
+}
+
+/* By a description of its own, so that what else is open of the directory takes no part in it. */
+static int lock_directory(const struct pin_container *container, struct pin_error *err) {
+    PIN_CLOSE int lock = openat(container->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock < 0 && errno == ENOENT) /* removed since it was opened */
+        (void)pin_fail(err, PIN_ERROR_NOT_FOUND, "container does not exist: %s", container->id);
+    else if (lock < 0)
+        (void)pin_fail_errno(err, "lock the container");
+    else if (!wait_for_lock(lock, err))
+        return -1;
+    return pin_steal_fd(&lock);
+}
+
+bool pin_container_lock(int root, struct pin_container *container, struct pin_error *err) {
+    container->lock = lock_directory(container, err);
+    if (container->lock < 0)
+        return false;
+    if (has_id(root, container))
+        return true;
+    pin_close_fd(&container->lock); /* it was removed while we waited; the id may be another's by now */
+    return pin_fail(err, PIN_ERROR_NOT_FOUND, "container does not exist: %s", container->id);
+}
+
+/* Takes the new directory for its own. NOT_FOUND: another found it without a creator, and has removed it. */
+static bool settle_in(int root, struct pin_container *container, struct pin_error *err) {
+    container->dir = openat(root, container->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (container->dir < 0 && errno == ENOENT)
+        return pin_fail(err, PIN_ERROR_NOT_FOUND, "container does not exist: %s", container->id);
+    if (container->dir < 0)
+        return pin_fail_errno(err, "open the container's directory");
+    if (!pin_container_lock(root, container, err))
+        return false;
+    container->creator =
+        openat(container->dir, "creator", O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool settled = container->creator >= 0 ? wait_for_lock(container->creator, err)
+                                           : pin_fail_errno(err, "make the container's directory");
+    pin_close_fd(&container->lock);
+    return settled;
+}
+
 bool pin_container_make(int root, const char *id, struct pin_container *container, struct pin_error *err) {
     *container = PIN_CONTAINER_NONE;
     if (!is_id(id))
         return pin_fail(err, PIN_ERROR_INVALID, "invalid container ID format: %.200s", id);
-    if (mkdirat(root, id, 0700) != 0 && errno == EEXIST)
-        return pin_fail(err, PIN_ERROR_EXISTS, "container with given ID already exists: %s", id);
-    container->dir = openat(root, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (container->dir < 0 || flock(container->dir, LOCK_EX) != 0) {
-        (void)pin_fail_errno(err, "make the container's directory");
-        (void)unlinkat(root, id, AT_REMOVEDIR); /* nobody has anything in it */
-        return false;
-    }
     container->id = pin_arena_strdup(&container->arena, id);
-    return true;
+    for (unsigned i = 0; i < REMOVALS_MAX; i++) {
+        if (mkdirat(root, id, 0700) != 0)
+            return errno == EEXIST
+                       ? pin_fail(err, PIN_ERROR_EXISTS, "container with given ID already exists: %s", id)
+                       : pin_fail_errno(err, "make the container's directory");
+        if (settle_in(root, container, err))
+            return true;
+        if (container->dir >= 0)
+            (void)unlinkat(container->dir, "creator", 0);
+        pin_close_fd(&container->dir);
+        if (err->kind != PIN_ERROR_NOT_FOUND || i + 1 == REMOVALS_MAX)
+            break;
+        pin_error_clear(err);
+    }
+    (void)unlinkat(root, id, AT_REMOVEDIR); /* nobody has anything in it */
+    return false;
 }
 
 static const char *text_of(struct pin_container *container, const json_t *state, const char *key) {
@@ -117,18 +178,6 @@ static bool read_state(struct pin_container *container, struct pin_error *err) {
     return true;
 }
 
-static bool take_lock(struct pin_container *container, struct pin_error *err) {
-    container->lock = openat(container->dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (container->lock < 0 && errno == ENOENT)
-        return pin_fail(err, PIN_ERROR_NOT_FOUND, "container does not exist: %s", container->id);
-    if (container->lock < 0 || flock(container->lock, LOCK_EX) != 0)
-        return pin_fail_errno(err, "lock the container");
-    struct stat st;
-    if (fstat(container->lock, &st) == 0 && st.st_nlink == 0) /* it was removed while we waited */
-        return pin_fail(err, PIN_ERROR_NOT_FOUND, "container does not exist: %s", container->id);
-    return true;
-}
-
 bool pin_container_open(int root, const char *id, bool lock, struct pin_container *container,
                         struct pin_error *err) {
     *container = PIN_CONTAINER_NONE;
@@ -140,7 +189,7 @@ bool pin_container_open(int root, const char *id, bool lock, struct pin_containe
         return pin_fail(err, PIN_ERROR_NOT_FOUND, "container does not exist: %s", id);
     if (container->dir < 0)
         return pin_fail_errno(err, "open the container's directory");
-    return (!lock || take_lock(container, err)) && read_state(container, err);
+    return (!lock || pin_container_lock(root, container, err)) && read_state(container, err);
 }
 
 bool pin_container_write(const struct pin_container *container, struct pin_error *err) {
@@ -168,14 +217,6 @@ bool pin_container_write(const struct pin_container *container, struct pin_error
            pin_fail_errno(err, "write the container's state");
 }
 
-/* Whether the id still leads to the directory that was opened. */
-static bool has_id(int root, const struct pin_container *container) {
-    struct stat own, named;
-    return fstat(container->dir, &own) == 0 &&
-           fstatat(root, container->id, &named, AT_SYMLINK_NOFOLLOW) == 0 && own.st_dev == named.st_dev &&
-           own.st_ino == named.st_ino;
-}
-
 /* By the descriptor: by its name it may be another's already. */
 static bool make_empty(int dir, struct pin_error *err) {
     int listed = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -195,7 +236,7 @@ static bool make_empty(int dir, struct pin_error *err) {
     return ok;
 }
 
-/* Whoever had opened the directory before may make its lock anew in it, each once, and remove it as well. */
+/* A creator that is still at work may make files in it meanwhile. */
 bool pin_container_remove(int root, const struct pin_container *container, struct pin_error *err) {
     for (unsigned i = 0; i <= REMOVALS_MAX; i++) {
         if (!make_empty(container->dir, err))
@@ -209,6 +250,7 @@ bool pin_container_remove(int root, const struct pin_container *container, struc
 }
 
 void pin_container_close(struct pin_container *container) {
+    pin_close_fd(&container->creator);
     pin_close_fd(&container->lock);
     pin_close_fd(&container->dir);
     json_decref(container->annotations);

@@ -4,9 +4,10 @@
  * was at `create`; `start`, the socket on which the container waits; and `cgroup`, a link whose text is the
  * group, which no half-written file can lose: what is left of a container is found by it. The process is
  * known by its number, its start time, the inode of its pidfd and the boot: a number that is used again is
- * never taken for it. `create` holds a lock on the directory while it lives; the other commands that change
- * something take the lock on ROOT/ID/lock. Source: OCI runtime-spec 1.2 runtime.md "State"; the words of
- * errors are runc's, which engines match.
+ * never taken for it. `create` holds a lock on ROOT/ID/creator while it lives; the commands that change
+ * something take the lock on the directory itself, which nobody can make anew beneath them: who has waited
+ * for it looks whether the id still leads there. Source: OCI runtime-spec 1.2 runtime.md "State"; the words
+ * of errors are runc's, which engines match.
  */
 #pragma once
 
@@ -32,8 +33,9 @@ const char *pin_status_name(enum pin_status status);
 
 struct pin_container {
     struct pin_arena arena;
-    int dir;  /* ROOT/ID; -1: none */
-    int lock; /* of ROOT/ID/lock; -1: not taken */
+    int dir;     /* ROOT/ID; -1: none */
+    int lock;    /* on the directory; -1: not taken */
+    int creator; /* the lock that tells that the creator lives; -1: that is another, or nobody */
     const char *id, *bundle, *rootfs, *oci_version, *created, *owner;
     const char
         *cgroup; /* below the bases of the hierarchies; systemd's, from "/", at their tops; NULL: none */
@@ -45,7 +47,7 @@ struct pin_container {
     uint64_t start_time;   /* in clock ticks since boot, as /proc/PID/stat has it */
     json_t *annotations;   /* owned; NULL: none */
 };
-#define PIN_CONTAINER_NONE ((struct pin_container){.dir = -1, .lock = -1})
+#define PIN_CONTAINER_NONE ((struct pin_container){.dir = -1, .lock = -1, .creator = -1})
 
 /* ROOT; made where it is missing. -1 on failure. */
 int pin_containers_open(const char *root, struct pin_error *err);
@@ -58,6 +60,8 @@ bool pin_container_make(int root, const char *id, struct pin_container *containe
  */
 bool pin_container_open(int root, const char *id, bool lock, struct pin_container *container,
                         struct pin_error *err);
+/* Waits for the other commands on an open container. NOT_FOUND when one of them has removed it. */
+bool pin_container_lock(int root, struct pin_container *container, struct pin_error *err);
 bool pin_container_write(const struct pin_container *container, struct pin_error *err);
 /* Removes ROOT/ID with all that is in it, unless another has, and the id is free or somebody else's. */
 bool pin_container_remove(int root, const struct pin_container *container, struct pin_error *err);

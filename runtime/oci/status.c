@@ -57,10 +57,8 @@ int pin_container_process(const struct pin_container *container) {
 }
 
 static bool has_creator(const struct pin_container *container) {
-    if (flock(container->dir, LOCK_SH | LOCK_NB) != 0)
-        return errno == EWOULDBLOCK;
-    (void)flock(container->dir, LOCK_UN);
-    return false;
+    PIN_CLOSE int creator = openat(container->dir, "creator", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return creator >= 0 && flock(creator, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 struct pin_cgroup *pin_container_cgroup(const struct pin_container *container,

@@ -1,9 +1,12 @@
 #include "tests/unit/test.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/oci/container.h"
@@ -89,6 +92,76 @@ static void what_is_not_there_does_not_exist(void **state) {
     pin_container_close(&container);
 }
 
+/* Enters and leaves a container that comes and goes; a lock that was had is of one that is there. */
+static int be_a_visitor(int root, int end) {
+    struct pollfd ended = {.fd = end, .events = POLLIN};
+    while (poll(&ended, 1, 0) == 0) {
+        struct pin_container container;
+        struct pin_error err = {0};
+        struct stat st;
+        bool open = pin_container_open(root, "busy", true, &container, &err);
+        bool there = fstatat(root, "busy", &st, 0) == 0;
+        pin_container_close(&container);
+        if (open ? !there : err.kind != PIN_ERROR_NOT_FOUND)
+            return 1;
+    }
+    return 0;
+}
+
+static void whoever_has_the_lock_has_a_container_that_is_there(void **state) {
+    const char *asked = getenv("PINFOLD_RACE_ROUNDS");
+    unsigned rounds = asked != NULL ? (unsigned)strtoul(asked, NULL, 10) : 500;
+    int root = *(int *)*state, ends[2];
+    pid_t visitors[3];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    for (size_t i = 0; i < PIN_COUNT(visitors); i++)
+        if ((visitors[i] = fork()) == 0) {
+            (void)close(ends[1]);
+            _exit(be_a_visitor(root, ends[0]));
+        }
+    for (unsigned i = 0; i < rounds; i++) {
+        struct pin_container made, removed;
+        struct pin_error err = {0};
+        if (!pin_container_make(root, "busy", &made, &err))
+            fail_msg("%s", err.message);
+        if (!pin_container_open(root, "busy", true, &removed, &err) ||
+            !pin_container_remove(root, &removed, &err))
+            fail_msg("%s", err.message);
+        pin_container_close(&removed);
+        pin_container_close(&made);
+    }
+    (void)close(ends[1]);
+    for (size_t i = 0; i < PIN_COUNT(visitors); i++) {
+        int status;
+        assert_int_equal(waitpid(visitors[i], &status, 0), visitors[i]);
+        assert_int_equal(status, 0);
+    }
+    (void)close(ends[0]);
+    struct stat st;
+    assert_int_equal(fstatat(root, "busy", &st, 0), -1);
+}
+
+static void who_waited_for_the_lock_while_it_went_is_told(void **state) {
+    int root = *(int *)*state;
+    struct pin_container made, late;
+    struct pin_error err = {0};
+    assert_true(pin_container_make(root, "gone", &made, &err));
+    assert_true(pin_container_open(root, "gone", false, &late, &err));
+    assert_true(pin_container_remove(root, &made, &err));
+    pin_container_close(&made);
+    assert_false(pin_container_lock(root, &late, &err));
+    assert_int_equal(err.kind, PIN_ERROR_NOT_FOUND);
+    pin_error_clear(&err);
+    assert_true(pin_container_make(root, "gone", &made, &err)); /* another of the same name */
+    assert_false(pin_container_lock(root, &late, &err));
+    assert_int_equal(err.kind, PIN_ERROR_NOT_FOUND);
+    assert_true(pin_container_remove(root, &late, &err)); /* its own: the other stays */
+    struct stat st;
+    assert_int_equal(fstatat(root, "gone/creator", &st, 0), 0);
+    pin_container_close(&late);
+    pin_container_close(&made);
+}
+
 static void of_two_rules_for_a_whole_call_the_stricter_counts(void **state) {
     struct pin_filter_rule rules[] = {
         {.name = "setns", .action = PIN_FILTER_ALLOW, .error = 0,  .arg_count = 0},
@@ -160,6 +233,8 @@ int main(void) {
         cmocka_unit_test(a_state_that_was_written_is_read_again),
         cmocka_unit_test(a_number_that_is_used_again_is_not_the_container_s_process),
         cmocka_unit_test(what_is_not_there_does_not_exist),
+        cmocka_unit_test(whoever_has_the_lock_has_a_container_that_is_there),
+        cmocka_unit_test(who_waited_for_the_lock_while_it_went_is_told),
         cmocka_unit_test(of_two_rules_for_a_whole_call_the_stricter_counts),
         cmocka_unit_test(a_rule_that_repeats_the_default_still_beats_a_laxer_one),
         cmocka_unit_test(a_rule_for_an_unknown_call_is_left_out_where_the_default_is_as_strict),
