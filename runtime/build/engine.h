@@ -21,6 +21,7 @@ struct pin_engine_build {
     struct pin_cgroup *joins_group; /* of the container that runs; borrowed; NULL: none */
     int container;                  /* its pidfd; -1: none is joined */
     uint64_t joins;                 /* CLONE_NEW* that aren't the caller's own */
+    int cgroup_space;               /* that of them which the child enters by itself; borrowed; -1: none */
     int start;                      /* a listening socket on which the start is told; -1: goes on at once */
     int console;                    /* a connected socket that takes the terminal's master; -1: none */
     int listener;                   /* a connected socket that takes the filter's listener; -1: it has none */

@@ -161,8 +161,8 @@ bool pin_engine_join_mounts(const struct pin_plan *plan, struct pin_error *err) 
 }
 
 /* From within a cgroup namespace nobody moves out of what is not to be seen from there, and we come from
- * outside ("nsdelegate", as systemd mounts version 2): then the helper has to be in the group already. That
- * takes one more of its processes for a moment. */
+ * outside ("nsdelegate", as systemd mounts version 2): then the helper has to be in the group already, which
+ * takes one more of its processes for a moment. Where the child may, it enters the namespace by itself. */
 static bool joins_cgroups(const struct pin_plan *plan, const struct pin_engine_build *engine) {
     return (engine->container >= 0 && (engine->joins & (uint64_t)CLONE_NEWCGROUP) != 0) ||
            plan->engine.join[PIN_NS_CGROUP] != NULL;

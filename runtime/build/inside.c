@@ -144,6 +144,9 @@ static bool make_cgroup_namespace(const struct pin_plan *plan, struct pin_error 
 /* Before the mounts, since they show it. */
 static bool enter_container_cgroup(struct state *state, struct pin_error *err) {
     const struct pin_engine_groups *groups = state->inside->groups;
+    int joined = state->inside->engine->cgroup_space;
+    if (joined >= 0 && setns(joined, CLONE_NEWCGROUP) != 0)
+        return pin_fail_errno(err, "join the cgroup namespace of the container");
     return pin_cgroup_enter(groups->entrances, groups->entrance_count, err) &&
            make_cgroup_namespace(state->inside->plan, err);
 }

@@ -1,12 +1,16 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <linux/nsfs.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -184,6 +188,24 @@ static uint64_t find_joins(pid_t pid) {
     return joins;
 }
 
+/* The container's cgroup namespace, where a process that is in the container's user namespace may enter it:
+ * then nothing but the process that was asked for is ever in the container's group, which may have no room
+ * for more. -1: there is none, or the namespaces have to be entered together. The process is looked at last:
+ * until then its number was its own. */
+static int open_cgroup_space(pid_t pid, int pidfd, uint64_t joins) {
+    char path[64];
+    struct stat owner, users;
+    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/cgroup", (int)pid);
+    PIN_CLOSE int space = (joins & CLONE_NEWCGROUP) != 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    PIN_CLOSE int owning = space >= 0 ? ioctl(space, NS_GET_USERNS) : -1;
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+    if (owning < 0 || fstat(owning, &owner) != 0 || stat(path, &users) != 0 || owner.st_dev != users.st_dev ||
+        owner.st_ino != users.st_ino || poll(&ended, 1, 0) != 0)
+        return -1;
+    return pin_steal_fd(&space);
+}
+
 static bool open_console(struct execution *self, struct pin_error *err) {
     const char *path = self->options->console_socket;
     int ends[2];
@@ -211,7 +233,7 @@ static bool admit(struct execution *self, struct pin_findings *found) {
         return !pin_found_any(found);
     memset(self->bundle->hook_count, 0,
            sizeof(self->bundle->hook_count)); /* they were judged, and have run */
-    if (pin_oci_ceiling_admit(self->bundle, self->policy, found))
+    if (pin_oci_ceiling_admit(self->bundle, self->policy, false, NULL, found)) /* its group is there */
         return true;
     struct pin_error err = {0};
     if (!pin_oci_audit_refusal(self->policy, self->bundle, "exec", self->container.id, found, &err))
@@ -259,10 +281,13 @@ static bool plan(struct execution *self, char **command, size_t count, struct pi
 }
 
 static bool execute(struct execution *self, struct pin_error *err) {
+    uint64_t joins = find_joins(self->container.pid);
+    PIN_CLOSE int cgroup_space = open_cgroup_space(self->container.pid, self->pidfd, joins);
     struct pin_engine_build engine = {
         .joins_group = self->group,
         .container = self->pidfd,
-        .joins = find_joins(self->container.pid),
+        .joins = cgroup_space >= 0 ? joins & ~(uint64_t)CLONE_NEWCGROUP : joins,
+        .cgroup_space = cgroup_space,
         .start = -1,
         .console = self->console,
         .listener = self->listener,
