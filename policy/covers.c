@@ -141,7 +141,8 @@ pin_covers *pin_covers_of(const struct pin_field_row *row) {
     case PIN_FIELD_WRITE: return covers_path;
     case PIN_FIELD_ENGINE_ROOTS:
     case PIN_FIELD_ENGINE_READ:
-    case PIN_FIELD_ENGINE_WRITE: return covers_host_path;
+    case PIN_FIELD_ENGINE_WRITE:
+    case PIN_FIELD_ENGINE_CGROUPS: return covers_host_path;
     case PIN_FIELD_ENGINE_HOOKS: return covers_hook;
     case PIN_FIELD_PUBLISH: return covers_publish;
     case PIN_FIELD_SYSCALLS_ALLOW: return covers_allowed;

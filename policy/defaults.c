@@ -165,7 +165,7 @@ void pin_policy_set_everything(struct pin_policy *policy) {
     policy->secrets = (struct pin_strings){COPY(policy, any_name), 1};
     policy->network.publish = (struct pin_strings){COPY(policy, any_name), 1};
     policy->engine.shares = policy->engine.joins = (1u << PIN_SPACE_COUNT) - 1;
-    policy->engine.roots = policy->engine.read = policy->engine.write =
+    policy->engine.roots = policy->engine.read = policy->engine.write = policy->engine.cgroups =
         (struct pin_strings){COPY(policy, any_path), 1};
     policy->engine.hooks = (struct pin_strings){COPY(policy, any_hook), 1};
     policy->engine.unfiltered = true;

@@ -147,6 +147,7 @@ static const struct pin_field_row engine_rows[] = {
     STRINGS("read", ENGINE_READ, engine.read, pin_check_host_path, "/var/lib/containers/*"),
     STRINGS("write", ENGINE_WRITE, engine.write, pin_check_host_path, "/var/lib/containers/*"),
     STRINGS("hooks", ENGINE_HOOKS, engine.hooks, pin_check_hook, "/usr/bin/hook prestart"),
+    STRINGS("cgroups", ENGINE_CGROUPS, engine.cgroups, pin_check_host_path, "/machine.slice"),
     FIELD("unfiltered", FLAG, ENGINE_UNFILTERED, engine.unfiltered, .max = 1),
 };
 static const struct pin_field_object engine = {engine_rows, PIN_COUNT(engine_rows)};
@@ -223,6 +224,7 @@ static const char *const pointers[] = {
     [PIN_FIELD_ENGINE_READ] = "/engine/read",
     [PIN_FIELD_ENGINE_WRITE] = "/engine/write",
     [PIN_FIELD_ENGINE_HOOKS] = "/engine/hooks",
+    [PIN_FIELD_ENGINE_CGROUPS] = "/engine/cgroups",
     [PIN_FIELD_TTY] = "/tty",
     [PIN_FIELD_IMAGES] = "/images",
     [PIN_FIELD_WRITE] = "/filesystem/write",

@@ -229,6 +229,7 @@ enum pin_field {
     PIN_FIELD_ENGINE_READ,
     PIN_FIELD_ENGINE_WRITE,
     PIN_FIELD_ENGINE_HOOKS,
+    PIN_FIELD_ENGINE_CGROUPS,
     PIN_FIELD_RECORD,
     PIN_FIELD_REQUIRE_LABELS,
     PIN_FIELD_LABELS_SECRETS,
@@ -310,6 +311,7 @@ struct pin_policy {
         struct pin_strings roots;       /* host paths, with `*`, below which a container's root may lie */
         struct pin_strings read, write; /* host paths below which a bundle may bind, with `*` */
         struct pin_strings hooks;       /* "PROGRAM" or "PROGRAM ARGV0", globs: what may be run on the host */
+        struct pin_strings cgroups;     /* places below which a bundle may put its group, with `*` */
         bool unfiltered; /* a bundle without a filter of its own is taken, and has the policy's */
     } engine;
     bool tty;        /* a terminal may be asked for */

@@ -140,6 +140,7 @@ struct pin_policy *pin_policy_copy(const struct pin_policy *policy) {
     copy_strings(&copy, &to->engine.read);
     copy_strings(&copy, &to->engine.write);
     copy_strings(&copy, &to->engine.hooks);
+    copy_strings(&copy, &to->engine.cgroups);
     copy_strings(&copy, &to->audit.record);
     copy_strings(&copy, &to->audit.require_labels);
     copy_strings(&copy, &to->audit.labels_secrets);

@@ -29,6 +29,7 @@ static const struct list_row rows[] = {
     {PIN_FIELD_ENGINE_READ,       false, "a container reads below %s"                },
     {PIN_FIELD_ENGINE_WRITE,      false, "a container writes below %s"               },
     {PIN_FIELD_ENGINE_HOOKS,      false, "the hook %s"                               },
+    {PIN_FIELD_ENGINE_CGROUPS,    false, "a container's group below %s"              },
     {PIN_FIELD_RECORD,            true,  "runs that don't record %s"                 },
     {PIN_FIELD_REQUIRE_LABELS,    true,  "runs without the label %s"                 },
     {PIN_FIELD_LABELS_SECRETS,    true,  "secrets without the label %s"              },

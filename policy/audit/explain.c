@@ -277,6 +277,10 @@ static void say_engine(const struct writer *writer) {
     for (size_t i = 0; i < policy->engine.hooks.count; i++)
         say(writer, PIN_EXPLAIN_IDENTITY, PIN_EXPLAIN_CAN, &policy->engine.hooks.items[i].place,
             "An engine may have %s run on the host.", policy->engine.hooks.items[i].text);
+    for (size_t i = 0; i < policy->engine.cgroups.count; i++)
+        say(writer, PIN_EXPLAIN_RESOURCES, PIN_EXPLAIN_CAN, &policy->engine.cgroups.items[i].place,
+            "An engine may put its group below %s, where the limits of that place hold as well.",
+            policy->engine.cgroups.items[i].text);
     if (policy->engine.unfiltered)
         say(writer, PIN_EXPLAIN_CALLS, PIN_EXPLAIN_CAN, at(writer, PIN_FIELD_ENGINE_UNFILTERED),
             "A bundle without a filter of its own is taken; this policy's holds for it.");

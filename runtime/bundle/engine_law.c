@@ -11,6 +11,7 @@
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
 #include "policy/policy_write.h"
+#include "runtime/build/cgroup/systemd_property.h"
 #include "runtime/bundle/bundle_ceiling.h"
 #include "runtime/bundle/bundle_wall.h"
 #include "runtime/bundle/fill.h"
@@ -132,6 +133,17 @@ static void state_hooks(struct law *law) {
         }
 }
 
+/* Whose limits hold beside its own, and who ends it by ending that group. */
+static void state_cgroup(struct law *law) {
+    const char *path = law->caller->cgroup;
+    law->asked->engine.cgroups = (struct pin_strings){0};
+    if (path != NULL && !pin_is_plain_path(path))
+        REFUSE(law, "/linux/cgroupsPath", "a path without '.' and '..'", "'%.120s' is no place for a cgroup",
+               path);
+    else if (path != NULL)
+        add_string(law, &law->asked->engine.cgroups, path);
+}
+
 /* One that lets everything through is none. */
 static bool is_unfiltered(const struct pin_filter *filter) {
     bool open = filter->default_action == PIN_FILTER_ALLOW || filter->default_action == PIN_FILTER_LOG;
@@ -143,6 +155,7 @@ static void state_all(struct law *law) {
     state_binds(law);
     state_root(law);
     state_hooks(law);
+    state_cgroup(law);
     law->asked->engine.unfiltered = is_unfiltered(&law->bundle->seccomp);
     law->asked->privileged = false; /* what that grants is no longer judged; asking itself is no more */
 }
@@ -203,6 +216,30 @@ static void check_egress(const struct law *law) {
     if (!law->caller->has_broker)
         (void)pin_find(law->found, PIN_ERROR_UNSUPPORTED, "config.json /annotations/io.pinfold.egress",
                        "install pinfold's libexec folder", "there is no broker on this host");
+}
+
+/* What gives the container nothing: it is found, ordered, limited or stopped by it. Others start and stop
+ * units of the host, or leave processes behind. By its names for seconds and for microseconds. */
+static bool is_harmless_property(const char *name) {
+    static const char *const names[] = {
+        "After",         "Before",         "CollectMode",    "Delegate",        "Description",
+        "Documentation", "KillSignal",     "MemoryHigh",     "MemoryMax",       "MemorySwapMax",
+        "RuntimeMaxSec", "RuntimeMaxUSec", "TimeoutStopSec", "TimeoutStopUSec",
+    };
+    for (size_t i = 0; i < PIN_COUNT(names); i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void check_unit(const struct law *law) {
+    const struct pin_bundle *bundle = law->bundle;
+    for (size_t i = 0; law->caller->systemd && i < bundle->annotation_count; i++) {
+        const char *name = pin_systemd_property_of(bundle->annotations[i].key);
+        if (name != NULL && !law->ceiling->privileged && !is_harmless_property(name))
+            REFUSE(law, "/annotations", "leave the annotation out", "sets '%.64s' of its unit of systemd",
+                   name);
+    }
 }
 
 static void check_label(void *context, const struct pin_string *label, const char *pointer,
@@ -437,6 +474,7 @@ bool pin_bundle_admit_engine(struct pin_bundle *bundle, const struct pin_policy 
     check_process(&law);
     check_mounts(&law);
     check_egress(&law);
+    check_unit(&law);
     (void)pin_policy_narrower(law.asked, ceiling, found);
     pin_policy_free(law.asked);
     return found->count + found->dropped == before && fill(&law);

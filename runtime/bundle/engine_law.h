@@ -15,6 +15,9 @@
 struct pin_engine_caller {
     bool on_host;    /* the ids of its id maps are the host's: it is in no user namespace of its own */
     bool has_broker; /* it can start the broker */
+    bool systemd;    /* makes the container's group, so that annotations about its unit count */
+    const char
+        *cgroup; /* where the bundle wants its group, from the top of the hierarchies; NULL: it doesn't say */
 };
 
 /* Hooks must be named by the file that will be run (pin_oci resolves their links first). False with findings;

@@ -13,6 +13,8 @@ cd $bundle || exit 1
 $oci spec
 sed -i 's/"terminal": true/"terminal": false/; s/"sh"/"sleep","100"/' config.json
 sed -i 's#"linux": {#"linux": {"cgroupsPath": "pods-a.slice:pinfold:one", #; s#"resources": {#"resources": {"memory": {"limit": 50331648},#' config.json
+asked=org.systemd.property
+sed -i "s#\"linux\": {#\"annotations\": {\"$asked.TimeoutStopSec\": \"uint64 7\", \"$asked.Description\": \"'a box'\", \"$asked.After\": \"['one.target', 'two.target']\"}, &#" config.json
 unit=pods.slice/pods-a.slice/pinfold-one.scope
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
     scope=/sys/fs/cgroup/$unit
@@ -30,12 +32,17 @@ pid=$($oci state one | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
 echo "place: $(place <"/proc/$pid/cgroup")"
 echo "everywhere: $(grep -vc ":/$unit/container\$" "/proc/$pid/cgroup")"
 echo "unit: $(systemctl is-active pinfold-one.scope) $(systemctl show -p Slice pinfold-one.scope)"
+for name in TimeoutStopUSec Description; do echo "$name: $(systemctl show -P $name pinfold-one.scope)"; done
+echo "After: $(systemctl show -P After pinfold-one.scope | tr ' ' '\n' | grep -cx 'one.target\|two.target')"
 echo "limit: $(cat $limit)"
 systemctl daemon-reload
 echo "reloaded: $(cat $limit)"
 echo "stays: $(place <"/proc/$pid/cgroup")"
 $oci exec --detach --pid-file /run/pid one sleep 100 </dev/null >/dev/null 2>/run/err # into a cgroup namespace on version 2
 echo "exec: $(place <"/proc/$(cat /run/pid)/cgroup") $(cat /run/err)"
+$oci update --pids-limit 3 one # two are there
+$oci exec one sh -c 'exit 7' </dev/null >/dev/null 2>/run/err
+echo "tight: $? $(cat /run/err)"
 $oci pause one
 echo "paused: $($oci state one | grep -c '"status": "paused"')"
 $oci resume one
@@ -51,6 +58,12 @@ while ! $oci state one 2>/dev/null | grep -q '"running"' && [ $tries -lt 200 ]; 
 systemctl kill --signal=KILL pinfold-one.scope
 wait $!
 echo "killed: $?"
+sed -i "s/$asked.After/$asked.Slice/" config.json
+$oci create two </dev/null >/dev/null 2>/run/err
+echo "slice: $? $(cat /run/err)"
+sed -i "s/$asked.Slice/$asked.Nonsense/" config.json
+$oci create two </dev/null >/dev/null 2>/run/err
+echo "nonsense: $? $(cat /run/err)"
 sed -i 's/pods-a.slice:pinfold:one/\/plain\/path/' config.json
 $oci create two </dev/null >/dev/null 2>/run/err
 echo "plain: $? $(cat /run/err)"

@@ -151,6 +151,8 @@ REFUSED = {
     "shared bind": (with_mounts(bind("/var/lib/docker/volumes/x", "/mnt", "rshared")), b"/mounts/1"),
     "host sysctl": ({"linux__sysctl": {"kernel.core_pattern": "|/x"}}, b"/linux/sysctl"),
     "injected sysctl": ({"linux__sysctl": {"kernel.shm_rmid_forced": "1\nkernel.core_pattern=|/x"}}, b"/linux/sysctl"),
+    "group of others": ({"linux__cgroupsPath": "/pinfold-ceiling-test"}, b"/engine/cgroups"),
+    "a way around the groups": ({"linux__cgroupsPath": "/docker/../x"}, b"/linux/cgroupsPath"),
     "never killed": ({"process__oomScoreAdj": -1000}, b"/process/oomScoreAdj"),
     "real time": ({"process__scheduler": {"policy": "SCHED_FIFO", "priority": 10}}, b"/process/scheduler"),
     "real-time limit": ({"process__rlimits": [{"type": "RLIMIT_RTPRIO", "soft": 9, "hard": 9}]}, b"/process/rlimits"),
@@ -167,7 +169,7 @@ REFUSED = {
 IMPOSSIBLE = {
     "hook of another name": "ends with an error", "hook with a variable": "ends with an error", "hook inside": "no such program inside",
     "an agent": "there is no agent", "an agent for all else": "there is no agent", "root outside": "there is no such root",
-    "a way around the roots": "the folder may be missing", "bind over proc": "the folder is missing", "shared bind": "the folder is missing",
+    "a way around the roots": "the folder may be missing", "a way around the groups": "refused by everybody", "bind over proc": "the folder is missing", "shared bind": "the folder is missing",
     "a block device": "this disk can't be mounted", "host sysctl": "no namespace has it", "injected sysctl": "the kernel refuses the value",
     "never killed": "root may lack CAP_SYS_RESOURCE", "real time": "the group may have no real time", "a block": "a policy has to grant it",
     "raw cgroup file": "needs cgroup v2", "secrets": "a policy has to grant it", "egress": "a policy has to grant it",
@@ -184,6 +186,33 @@ def test_what_breaks_the_wall_is_refused_by_name_and_runs_without_the_ceiling(go
         oci.count = 100 # the two share a folder
         plain = oci.run("true", **{"linux__seccomp": FILTER, **changes})
         assert plain.returncode == 0, plain.stderr
+
+
+def under_manager(governed, manager, *args, **changes):
+    argv = governed.argv("run", "--bundle", governed.bundle(*args, **changes), governed.name())
+    verb = argv.index("run")
+    return subprocess.run([*argv[:verb], "--cgroup-manager", manager, *argv[verb:]], capture_output=True, check=False,
+                          stdin=subprocess.DEVNULL, env={**os.environ, "PINFOLD_LIBEXEC": str(governed.program.parent), **governed.env})
+
+
+def test_a_container_without_a_group_has_neither_devices_nor_a_way_past_the_limits(governed):
+    own = {**USERNS, "linux__uidMappings": OWN, "linux__gidMappings": OWN}
+    refused = under_manager(governed, "disabled", "true")
+    assert refused.returncode == 1 and b"--cgroup-manager" in refused.stderr and b"devices" in refused.stderr, refused.stderr
+    assert under_manager(governed, "cgroupfs", "true").returncode == 0
+    os.chmod(governed.bundle("true") / "rootfs", 0o755)
+    done = under_manager(governed, "disabled", "echo", "ran", **own)
+    assert done.returncode == 0 and done.stdout == b"ran\n", done.stderr
+    governed.under(resources={"pids": 20})
+    refused = under_manager(governed, "disabled", "true", **own)
+    assert refused.returncode == 1 and b"--cgroup-manager" in refused.stderr, refused.stderr
+
+
+def test_a_group_of_the_bundle_s_is_where_the_policy_lets_it_be(governed):
+    place = f"pinfold-ceiling-{os.getpid()}"
+    governed.under(engine={"cgroups": {"add": [f"/{place}"]}})
+    done = governed.run("cat", "/proc/self/cgroup", linux__cgroupsPath=f"/{place}")
+    assert done.returncode == 0 and f":/{place}\n".encode() in done.stdout, (done.stdout, done.stderr)
 
 
 def test_every_field_is_listed_at_once(governed):

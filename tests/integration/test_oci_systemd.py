@@ -66,6 +66,19 @@ def test_the_container_lives_below_a_scope_of_systemd_s(facts):
     assert facts["unit"] == "active Slice=pods-a.slice"
 
 
+def test_the_unit_has_the_properties_that_the_bundle_asks_for(facts):
+    assert facts.get("TimeoutStopUSec") == "7s" and facts["Description"] == "a box" and facts["After"] == "2", facts["all"]
+
+
+def test_a_property_that_isn_t_the_bundle_s_to_set_is_refused_by_name(facts):
+    assert facts["slice"].startswith("1 ") and "org.systemd.property.Slice" in facts["slice"], facts["all"]
+    assert facts["nonsense"].startswith("1 ") and "Nonsense" in facts["nonsense"], facts["all"]
+
+
+def test_an_exec_takes_no_more_processes_than_its_own(facts):
+    assert facts["tight"].split()[:1] == ["7"], facts["all"]
+
+
 def test_limits_are_the_bundle_s_and_outlive_a_reload(facts):
     assert facts["limit"] == facts["reloaded"] == "50331648", facts["all"]
     assert facts["updated"] == "41943040" and facts["paused"] == "1"

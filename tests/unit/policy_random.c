@@ -320,6 +320,7 @@ static void add_rest(struct text *text) {
     add_list(text, "read", host_path);
     add_list(text, "write", host_path);
     add_list(text, "hooks", hook);
+    add_list(text, "cgroups", host_path);
     FIELD(text, "unfiltered", flags);
     add(text, "}");
     FIELD(text, "tty", flags);

@@ -95,12 +95,49 @@ static void egress_is_asked_for_in_plain_words_and_granted_by_the_policy(void **
                         "config.json /annotations/io.pinfold.egress");
 }
 
+static void a_group_is_granted_where_the_policy_lets_it_be(void **state) {
+    static const struct {
+        const char *path, *fields, *refusal;
+    } rows[] = {
+        {NULL,                              "",                                                   ""                              },
+        {"/docker/abc",                     "",                                                   ""                              },
+        {"/machine.slice/libpod-abc.scope", "",                                                   ""                              },
+        {"/machine.slice/sshd.service",     "",                                                   "/engine/cgroups/0"               },
+        {"/system.slice/sshd.service",      "",                                                   "/engine/cgroups/0"               },
+        {"/dockers",                        "",                                                   "/engine/cgroups/0"               },
+        {"/own/abc",                        "",                                                   "/engine/cgroups/0"               },
+        {"/own/abc",                        ", \"engine\": {\"cgroups\": {\"add\": [\"/own\"]}}", ""                              },
+        {"/docker/abc",                     ", \"engine\": {\"cgroups\": []}",                    "/engine/cgroups/0"               },
+        {"/docker/../system.slice/x",       "",                                                   "config.json /linux/cgroupsPath"},
+        {"/docker//x",                      "",                                                   "config.json /linux/cgroupsPath"},
+    };
+    (void)state;
+    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+        struct pin_engine_caller caller = host;
+        caller.cgroup = rows[i].path;
+        assert_string_equal(refusal(BUNDLE("", OWN_NETWORK), rows[i].fields, &caller), rows[i].refusal);
+    }
+}
+
+#define ANNOTATED(name) BUNDLE(", \"annotations\": {\"org.systemd.property." name "\": \"5\"}", OWN_NETWORK)
+
+static void a_unit_has_no_property_that_reaches_others(void **state) {
+    (void)state;
+    struct pin_engine_caller systemd = host;
+    systemd.systemd = true;
+    assert_string_equal(refusal(ANNOTATED("TimeoutStopSec"), "", &systemd), "");
+    assert_string_equal(refusal(ANNOTATED("Wants"), "", &systemd), "config.json /annotations");
+    assert_string_equal(refusal(ANNOTATED("Wants"), "", &host), ""); /* without systemd it means nothing */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_engines_send_is_granted_with_the_policys_filter_beside_its_own),
         cmocka_unit_test(a_namespace_of_the_hosts_is_granted_where_the_policy_shares_it),
         cmocka_unit_test(an_engine_in_a_user_namespace_shares_no_ids_of_the_hosts),
         cmocka_unit_test(egress_is_asked_for_in_plain_words_and_granted_by_the_policy),
+        cmocka_unit_test(a_group_is_granted_where_the_policy_lets_it_be),
+        cmocka_unit_test(a_unit_has_no_property_that_reaches_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,17 +84,33 @@ static bool does_without_group(const struct creation *creation) {
            !asks_for_limits(&creation->bundle->resources);
 }
 
+static bool has_manager(const struct pin_oci_options *options, const char *name) {
+    return options->cgroup_manager != NULL && strcmp(options->cgroup_manager, name) == 0;
+}
+
+static bool asks_systemd(const struct pin_oci_options *options) {
+    return !has_manager(options, "disabled") && (options->systemd_cgroup || has_manager(options, "systemd"));
+}
+
+/* The group that the bundle names, from the top of the hierarchies; NULL: none, so that it is ours to choose.
+ */
+static const char *named_group(const struct creation *creation, const char *id, struct pin_error *err) {
+    struct pin_arena *arena = &creation->bundle->arena;
+    const char *asked = creation->bundle->cgroups_path;
+    if (has_manager(creation->options, "disabled") || asked == NULL || asked[strspn(asked, "/")] == '\0')
+        return NULL;
+    return asks_systemd(creation->options) ? pin_oci_scope_place(asked, id, arena, err)
+                                           : pin_arena_printf(arena, "/%s", asked + strspn(asked, "/"));
+}
+
 /* "slice:prefix:name" is systemd's; else a path below the hierarchies. */
 static const char *choose_cgroup(struct creation *creation, struct pin_error *err) {
     const struct pin_bundle *bundle = creation->bundle;
     const char *asked = bundle->cgroups_path;
-    const struct pin_oci_options *options = creation->options;
-    bool systemd = options->systemd_cgroup ||
-                   (options->cgroup_manager != NULL && strcmp(options->cgroup_manager, "systemd") == 0);
-    if (options->cgroup_manager != NULL && strcmp(options->cgroup_manager, "disabled") == 0)
+    if (has_manager(creation->options, "disabled"))
         return NULL;
-    if (systemd)
-        return pin_oci_scope_make(&creation->host.cgroups, asked, creation->container.id, &creation->scope,
+    if (asks_systemd(creation->options))
+        return pin_oci_scope_make(&creation->host.cgroups, bundle, creation->container.id, &creation->scope,
                                   err)
                    ? creation->scope.path
                    : NULL;
@@ -138,6 +154,21 @@ static void describe(struct creation *creation) {
                             json_string(bundle->annotations[i].value));
 }
 
+/* Without a group nobody holds it to a limit, nor keeps it from the host's devices, whose files root can
+ * make. */
+static bool admit_without_group(const struct creation *creation, struct pin_findings *found) {
+    const struct pin_bundle *bundle = creation->bundle;
+    bool opens_devices =
+        !creation->policy->privileged && !bundle->namespaces[PIN_NS_USER].present && !pin_in_user_namespace();
+    if (!has_manager(creation->options, "disabled") ||
+        (!opens_devices && !asks_for_limits(&bundle->resources)))
+        return true;
+    return pin_find(found, PIN_ERROR_REFUSED, "--cgroup-manager",
+                    "let the engine give the container a cgroup",
+                    "'disabled' leaves nobody to keep the policy's limits%s",
+                    opens_devices ? " and the container from the host's devices" : "");
+}
+
 /* A refusal that can't be recorded is refused all the same, and says so. */
 static void record_refusal(const struct creation *creation, const char *id, struct pin_findings *found) {
     struct pin_error err = {0};
@@ -146,9 +177,17 @@ static void record_refusal(const struct creation *creation, const char *id, stru
 }
 
 static bool admit(struct creation *creation, const char *id, struct pin_findings *found) {
+    struct pin_error err = {0};
     if (!pin_oci_ceiling_choose(creation->options, creation->bundle, &creation->policy, found))
         return false;
-    if (creation->policy == NULL || pin_oci_ceiling_admit(creation->bundle, creation->policy, found))
+    if (creation->policy == NULL)
+        return true;
+    const char *group = named_group(creation, id, &err);
+    if (pin_is_set(&err))
+        pin_find_error(found, &err);
+    else if (pin_oci_ceiling_admit(creation->bundle, creation->policy, asks_systemd(creation->options), group,
+                                   found) &&
+             admit_without_group(creation, found))
         return true;
     record_refusal(creation, id, found);
     return false;
@@ -258,6 +297,7 @@ static bool build(struct creation *creation, struct pin_error *err) {
     struct pin_engine_build engine = {
         .cgroup_path = top ? cgroup + 1 : cgroup,
         .container = -1,
+        .cgroup_space = -1,
         .start = creation->start,
         .console = creation->console,
         .listener = creation->listener,
@@ -345,13 +385,20 @@ static int take_code(struct creation *creation, pid_t pid) {
     return pin_oci_wait(pid, pidfd, creation->terminal >= 0 ? pin_oci_take_master(creation->terminal) : -1);
 }
 
-/* In the foreground nobody else deletes it. */
-static int run_in_foreground(struct creation *creation, pid_t pid) {
+/* In the foreground nobody need delete it, but somebody may. */
+static void clear(struct creation *creation) {
     struct pin_error err = {0};
+    if ((!pin_container_lock(creation->host.root, &creation->container, &err) ||
+         !pin_oci_clear(&creation->host, &creation->container, &err)) &&
+        err.kind != PIN_ERROR_NOT_FOUND)
+        (void)pin_oci_fail(creation->options, &err);
+}
+
+static int run_in_foreground(struct creation *creation, pid_t pid) {
     pin_close_fd(&creation->console);
     int code = take_code(creation, pid);
-    if (!creation->options->keep && !pin_oci_clear(&creation->host, &creation->container, &err))
-        (void)pin_oci_fail(creation->options, &err);
+    if (!creation->options->keep)
+        clear(creation);
     return code;
 }
 

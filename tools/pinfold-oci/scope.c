@@ -13,11 +13,13 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/names.h"
 #include "base/user_namespace.h"
+#include "runtime/build/cgroup/systemd_property.h"
 #include "runtime/host/libexec.h"
 #include "tools/pinfold-oci/ceiling.h"
 
-enum { NAME_ROOM = 256, WORDS_ROOM = 256, CGROUP_BYTES_MAX = 64 * 1024 };
+enum { NAME_ROOM = 256, WORDS_ROOM = 256, CGROUP_BYTES_MAX = 64 * 1024, PROPERTIES_MAX = 32 };
 
 struct unit {
     char name[NAME_ROOM], slice[NAME_ROOM];
@@ -55,6 +57,24 @@ static bool parse(const char *asked, const char *id, struct unit *unit, struct p
            pin_fail(err, PIN_ERROR_INVALID, "cgroupsPath gives no name of a unit: \"%.80s\"", asked);
 }
 
+/* "a-b.slice" is /a.slice/a-b.slice; "-.slice" is the top. Source: systemd.slice(5) */
+const char *pin_oci_scope_place(const char *asked, const char *id, struct pin_arena *arena,
+                                struct pin_error *err) {
+    struct unit unit;
+    const char *path = "";
+    if (!parse(asked, id, &unit, err))
+        return NULL;
+    size_t length = strlen(unit.slice), ending = strlen(".slice");
+    if (length <= ending || strcmp(unit.slice + length - ending, ".slice") != 0) {
+        (void)pin_fail(err, PIN_ERROR_INVALID, "cgroupsPath names no slice: \"%.80s\"", unit.slice);
+        return NULL;
+    }
+    for (size_t i = 1; i <= length - ending && strcmp(unit.slice, "-.slice") != 0; i++)
+        if (unit.slice[i] == '-' || i == length - ending)
+            path = pin_arena_printf(arena, "%s/%.*s.slice", path, (int)i, unit.slice);
+    return pin_arena_printf(arena, "%s/%s", path, unit.name);
+}
+
 static bool start_holder(struct pin_oci_scope *scope, struct pin_error *err) {
     scope->holder = fork();
     if (scope->holder == 0) {
@@ -68,14 +88,51 @@ static bool start_holder(struct pin_oci_scope *scope, struct pin_error *err) {
     return pin_fail_errno(err, "hold a place for the container");
 }
 
+/* Which processes the unit has, and where it is, is not the bundle's to say; nor that its group is handed to
+ * us. */
+static bool check_property(const struct pin_systemd_property *property, struct pin_error *err) {
+    static const char *const ours[] = {"PIDs", "PIDFDs", "Slice", "Controller"};
+    for (size_t i = 0; i < PIN_COUNT(ours); i++)
+        if (strcmp(property->name, ours[i]) == 0)
+            return pin_fail(err, PIN_ERROR_INVALID, "is the runtime's to choose");
+    return strcmp(property->name, "Delegate") != 0 || property->list ||
+           (property->type == 'b' && property->items[0].number == 1) ||
+           pin_fail(err, PIN_ERROR_INVALID, "has to be true");
+}
+
+/* Read here as well, so that what is wrong is named; the program reads it again. */
+static bool add_properties(const struct pin_bundle *bundle, const char **argv, size_t count,
+                           struct pin_error *err) {
+    static struct pin_systemd_property property;
+    size_t first = count;
+    for (size_t i = 0; i < bundle->annotation_count; i++) {
+        const char *key = bundle->annotations[i].key, *name = pin_systemd_property_of(key);
+        if (name == NULL)
+            continue;
+        if (count + 2 > first + 2 * PROPERTIES_MAX)
+            (void)pin_fail(err, PIN_ERROR_INVALID, "more than %d properties of the unit", PROPERTIES_MAX);
+        else if (pin_systemd_property_parse(name, bundle->annotations[i].value, &property, err) &&
+                 check_property(&property, err)) {
+            argv[count++] = name;
+            argv[count++] = bundle->annotations[i].value;
+            continue;
+        }
+        (void)pin_point(err, "config.json /annotations");
+        return pin_wrap(err, "annotation %.100s", key);
+    }
+    argv[count] = NULL;
+    return true;
+}
+
 /* What the program says in its one line is the reason. */
-static bool ask_systemd(pid_t holder, const struct unit *unit, struct pin_error *err) {
+static bool ask_systemd(pid_t holder, const struct unit *unit, const struct pin_bundle *bundle,
+                        struct pin_error *err) {
     char program[PATH_MAX], pid[16], said[WORDS_ROOM] = "";
     int ends[2], status = 0;
-    if (!pin_libexec_find("pinfold-scope", program, err))
-        return false;
     (void)snprintf(pid, sizeof(pid), "%d", (int)holder);
-    char *argv[] = {program, pid, (char *)(uintptr_t)unit->name, (char *)(uintptr_t)unit->slice, NULL};
+    const char *argv[4 + 2 * PROPERTIES_MAX + 1] = {program, pid, unit->name, unit->slice};
+    if (!add_properties(bundle, argv, 4, err) || !pin_libexec_find("pinfold-scope", program, err))
+        return false;
     posix_spawn_file_actions_t actions;
     pid_t child;
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -84,7 +141,7 @@ static bool ask_systemd(pid_t holder, const struct unit *unit, struct pin_error 
     PIN_CLOSE int theirs = ends[1];
     (void)posix_spawn_file_actions_init(&actions);
     (void)posix_spawn_file_actions_adddup2(&actions, theirs, STDERR_FILENO);
-    errno = posix_spawn(&child, program, &actions, NULL, argv, environ);
+    errno = posix_spawn(&child, program, &actions, NULL, (char **)(uintptr_t)argv, environ);
     (void)posix_spawn_file_actions_destroy(&actions);
     if (errno != 0)
         return pin_fail_errno(err, "start '%s', which asks systemd", program);
@@ -167,13 +224,14 @@ static bool can_serve(const struct pin_cgroup_facts *cgroups, struct pin_error *
         "systemd's own cgroup hierarchy can't be written to here, choose cgroupfs as the manager");
 }
 
-bool pin_oci_scope_make(const struct pin_cgroup_facts *cgroups, const char *asked, const char *id,
-                        struct pin_oci_scope *scope, struct pin_error *err) {
+bool pin_oci_scope_make(const struct pin_cgroup_facts *cgroups, const struct pin_bundle *bundle,
+                        const char *id, struct pin_oci_scope *scope, struct pin_error *err) {
     struct unit unit;
     if (!can_serve(cgroups, err))
         return false;
-    if (parse(asked, id, &unit, err) && start_holder(scope, err) && ask_systemd(scope->holder, &unit, err) &&
-        find_place(cgroups, scope, err) && step_aside(scope, err))
+    if (parse(bundle->cgroups_path, id, &unit, err) && start_holder(scope, err) &&
+        ask_systemd(scope->holder, &unit, bundle, err) && find_place(cgroups, scope, err) &&
+        step_aside(scope, err))
         return true;
     pin_oci_scope_release(scope);
     return false;

@@ -16,7 +16,12 @@ struct pin_oci_scope {
     char path[PIN_CGROUP_PATH]; /* of the container's group, from "/" */
 };
 
-bool pin_oci_scope_make(const struct pin_cgroup_facts *cgroups, const char *asked, const char *id,
-                        struct pin_oci_scope *scope, struct pin_error *err);
+/* By the bundle's cgroupsPath, and with the properties that its annotations ask for. */
+bool pin_oci_scope_make(const struct pin_cgroup_facts *cgroups, const struct pin_bundle *bundle,
+                        const char *id, struct pin_oci_scope *scope, struct pin_error *err);
+/* Where that unit's cgroup is to be, from the top of the hierarchies: a slice lies in those that its name
+ * starts with. NULL on failure. */
+const char *pin_oci_scope_place(const char *asked, const char *id, struct pin_arena *arena,
+                                struct pin_error *err);
 /* The holder goes: a unit without a container ends by itself. */
 void pin_oci_scope_release(struct pin_oci_scope *scope);
