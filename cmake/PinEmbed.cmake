@@ -37,9 +37,9 @@ function(pin_place_hex out in binary)
         VERBATIM)
 endfunction()
 
-# The library of tools/runners/undumpable.c, which runners place in themselves.
+# The library of runtime/init/undumpable.c, which runners place in themselves, and contexts are handed.
 function(pin_make_undumpable out)
-    set(source "${CMAKE_SOURCE_DIR}/tools/runners/undumpable.c")
+    set(source "${CMAKE_SOURCE_DIR}/runtime/init/undumpable.c")
     add_custom_command(OUTPUT "${out}"
         COMMAND "${CMAKE_C_COMPILER}" -Os -shared -nostdlib -fPIC -fno-asynchronous-unwind-tables -fno-stack-protector
             -Wl,-z,noseparate-code,-z,norelro,--hash-style=gnu,--build-id=none,-s -o "${out}" "${source}"

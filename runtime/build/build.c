@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/names.h"
+#include "base/sealed.h"
 #include "base/units.h"
 #include "base/user_namespace.h"
 #include "runtime/build/cgroup/oci.h"
@@ -35,26 +36,12 @@
 #define REMOVE_WITHIN_NS (10 * PIN_NS_PER_S) /* for dying processes */
 #define DIE_WITHIN_MS 15000
 
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x0010U /* Linux 6.3 */
-#endif
-
 /* A copy that nobody can write, and that isn't a file of the host's: /proc/1/exe leads nowhere. */
 static int seal_init(struct pin_error *err) {
-    PIN_CLOSE int fd = memfd_create("pinfold-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
-    if (fd < 0 && errno == EINVAL) /* before Linux 6.3 every memfd may be executed */
-        fd = memfd_create("pinfold-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) {
-        (void)pin_fail_errno(err, "make the copy of init");
-        return -1;
-    }
-    if (!pin_write_all(fd, pin_init_image, pin_init_image_size, err))
-        return -1;
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
-        (void)pin_fail_errno(err, "seal the copy of init");
-        return -1;
-    }
-    return pin_steal_fd(&fd);
+    int fd = pin_sealed_program("pinfold-init", pin_init_image, pin_init_image_size, err);
+    if (fd < 0)
+        (void)pin_wrap(err, "make the copy of init");
+    return fd;
 }
 
 struct shared_program {

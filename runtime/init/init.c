@@ -187,7 +187,8 @@ static void give_up(struct outcome *outcome, enum pin_init_stage stage) {
     _exit(127);
 }
 
-/* Our own 0 to 3 are always open, so that no descriptor that was sent has one of these numbers. */
+/* Our own 0 to 4 (the last are the control socket and the signals) are always open, so that no descriptor
+ * that was sent has one of these numbers. */
 static void place_descriptors(const struct request *request, struct outcome *outcome) {
     size_t sent = 0;
     unsigned first_closed = 3;
@@ -201,6 +202,11 @@ static void place_descriptors(const struct request *request, struct outcome *out
             give_up(outcome, PIN_INIT_STAGE_FORK);
         if (from >= 0 && to == 3)
             first_closed = 4;
+    }
+    if (request->head.flags & PIN_INIT_MODULE) {
+        if (dup2(request->fds[sent], 4) < 0)
+            give_up(outcome, PIN_INIT_STAGE_FORK);
+        first_closed = 5;
     }
     if (syscall(SYS_close_range, first_closed, ~0u, 0) < 0)
         give_up(outcome, PIN_INIT_STAGE_FORK);
@@ -358,6 +364,7 @@ static void execute(struct request *request, uint32_t length) {
     length -= (uint32_t)sizeof(request->head);
     for (uint32_t bit = 1; bit <= PIN_INIT_FRAME; bit <<= 1)
         wanted += (request->head.flags & bit) != 0;
+    wanted += (request->head.flags & PIN_INIT_MODULE) != 0;
     if (request->head.entrances > PIN_INIT_FDS_MAX || wanted + request->head.entrances != request->fd_count)
         _exit(1);
     if (map_request(request, length)) {

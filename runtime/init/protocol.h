@@ -16,7 +16,7 @@
 
 #define PIN_INIT_CONTROL_FD 3
 #define PIN_INIT_REQUEST_MAX (4u * 1024 * 1024) /* of `length` */
-#define PIN_INIT_FDS_MAX 7
+#define PIN_INIT_FDS_MAX 8
 
 enum pin_sync {                        /* parent to child while it builds, one byte each, in this order */
                 PIN_SYNC_MAPPED = 'M', /* the id maps are written: ids may be taken */
@@ -65,10 +65,11 @@ enum pin_init_flags {
     PIN_INIT_STDIN = 1, /* a descriptor for 0 is sent; otherwise it is /dev/null */
     PIN_INIT_STDOUT = 2,
     PIN_INIT_STDERR = 4,
-    PIN_INIT_FRAME = 8, /* a descriptor for frames is sent; it becomes descriptor 3 inside */
-    PIN_INIT_TTY = 16,  /* make a terminal: 0, 1 and 2 are its slave; no descriptor for them is sent */
-    PIN_INIT_LAST = 32, /* init exits when this process ends, which kills all others */
-    PIN_INIT_USER = 64, /* as `uid` and `gid`, which the sandbox's capabilities have to allow */
+    PIN_INIT_FRAME = 8,    /* a descriptor for frames is sent; it becomes descriptor 3 inside */
+    PIN_INIT_TTY = 16,     /* make a terminal: 0, 1 and 2 are its slave; no descriptor for them is sent */
+    PIN_INIT_LAST = 32,    /* init exits when this process ends, which kills all others */
+    PIN_INIT_USER = 64,    /* as `uid` and `gid`, which the sandbox's capabilities have to allow */
+    PIN_INIT_MODULE = 128, /* one more descriptor is sent, behind that for frames; it becomes 4 inside */
 };
 
 struct pin_init_exec {

@@ -1,6 +1,8 @@
 /* Cells that are handed to their context as descriptors: no process stands between that another one of the
- * sandbox's user could open. The messages are those of Node's own channel, one line and one descriptor each,
- * so that a context of it needs no code but JavaScript. docs/code.md "What holds". */
+ * sandbox's user could open. Descriptor 4 of a context is the library that closes its memory (undumpable.c):
+ * a file in the sandbox could be replaced, or kept from being written, by what runs there already. The
+ * messages are those of Node's own channel, one line and one descriptor each, so that a context of it needs
+ * no code but JavaScript. docs/code.md "What holds". */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/sealed.h"
+#include "pin_context_modules.h"
 #include "runtime/kept/parts.h"
 
 #define LINE_ROOM 256
@@ -37,8 +41,13 @@ bool pin_context_open(struct exec *context, struct pin_link_command *command, st
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return pin_fail_errno(err, "make a socket for the context");
     context->hand = ends[0];
-    command->flags |= PIN_INIT_FRAME;
+    command->flags |= PIN_INIT_FRAME | PIN_INIT_MODULE;
     command->fds[command->fd_count++] = ends[1];
+    int module =
+        pin_sealed_program("pinfold-module", pin_context_modules[0].data, pin_context_modules[0].size, err);
+    if (module < 0)
+        return false;
+    command->fds[command->fd_count++] = module;
     context->said = pin_loop_watch(context->kept->loop, ends[0], POLLIN, on_said, context, err);
     return context->said != NULL;
 }

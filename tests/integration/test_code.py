@@ -423,6 +423,34 @@ def test_a_program_that_a_cell_leaves_finds_nothing_to_make_a_result_with(code, 
     assert not any(name in found for name in ("pinfold", "code-", "tool-")), found
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_others_cannot_keep_a_context_open_by_what_they_do_to_its_files(code, language):
+    """What closes its memory comes from the supervisor: a file of it in /tmp could be replaced by others of the same user, or, as here, find no room."""
+    fill = "import os\nfile = open('/tmp/full', 'wb', buffering=0)\ntry:\n  while True: file.write(b'x' * 65536)\nexcept OSError: print(sum(1 for _ in os.scandir('/tmp')))"
+    assert code.kept.exec("work", "python3", "-c", fill).stdout == b"1\n"
+    owner = {"python": "import os\nos.stat('/proc/self/mem').st_uid != os.getuid()", "javascript": "fs = require('fs'); fs.statSync('/proc/self/mem').uid !== process.getuid()"}[language]
+    first = code.cell(owner, "--language", language)
+    assert (first["results"][0]["text/plain"].lower(), first["notes"]) == ("true", []), first
+    assert code.kept.exec("work", "ls", "/tmp").stdout == b"full\n"
+
+
+def test_the_memory_of_others_is_not_written_even_where_it_is_open(code):
+    """So a context that is starting, and isn't closed yet, takes nothing from others of its user: Landlock, and the filter for all that needs no file."""
+    attempt = """
+import ctypes, os, subprocess
+child = subprocess.Popen(['sleep', '100'])
+got = []
+for name, mode in (('environ', 'rb'), ('mem', 'rb+'), ('mem', 'wb'), ('oom_score_adj', 'w')):
+    try: got.append((name, open('/proc/%d/%s' % (child.pid, name), mode).close()))
+    except PermissionError: pass
+c = ctypes.CDLL(None, use_errno=True)
+got += [n for n in (101, 310, 311, 434, 438) if c.syscall(n, 16 if n == 101 else child.pid, child.pid, 0, 0, 0, 0) != -1]
+child.kill()
+print(got)"""
+    done = code.kept.exec("work", "python3", "-c", attempt)
+    assert done.stdout == b"[('environ', None)]\n", done
+
+
 def test_a_program_reads_a_context_that_can_be_opened(code):
     """The control: a cell may open its context; it is the context's own process that does it."""
     code.value((LEAVE["python"] % "assert ctypes.CDLL(None).prctl(4, 1, 0, 0, 0) == 0").format(w=WATCHER))

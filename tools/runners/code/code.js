@@ -149,7 +149,8 @@ function loadParser() {
 }
 
 function serve() {
-  const isClosed = closeMemory();
+  const isClosed = closeMemory("/proc/self/fd/4"); // the supervisor's
+  fs.closeSync(4);
   for (const name of ["stdout", "stderr"]) {
     const stream = process[name], write = stream.write;
     stream.write = (data, encoding, done) => {

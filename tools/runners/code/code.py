@@ -315,6 +315,7 @@ def serve():
     is_closed = close_memory()
     control = socket.socket(fileno=fcntl.fcntl(int(os.environ.pop("NODE_CHANNEL_FD")), fcntl.F_DUPFD_CLOEXEC, 200))
     os.close(3)
+    os.close(4)  # for interpreters without a call for what we have done already
     signal.signal(signal.SIGINT, on_interrupt)
     module = type(sys)("__main__")
     module.__builtins__ = __builtins__

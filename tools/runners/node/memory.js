@@ -2,8 +2,9 @@
 // Stands behind frame.js.
 const fs = require("fs"), path = require("path");
 
+// By a library in a place where nobody can change it, or else by one that is written to /tmp, which has to be ours alone.
 // False where it stays open.
-function closeMemory() {
+function closeMemory(sealed) {
   const isOpen = () => {
     try {
       return fs.statSync("/proc/self/mem").uid === process.geteuid();
@@ -13,6 +14,10 @@ function closeMemory() {
   };
   if (!isOpen()) return true;
   let folder;
+  try {
+    if (sealed) process.dlopen({ exports: {} }, sealed);
+  } catch {} // it is no module, but it has been loaded
+  if (sealed) return !isOpen() || process.geteuid() === 0;
   try {
     folder = fs.mkdtempSync("/tmp/tool-");
     const file = path.join(folder, "undumpable.node");

@@ -3,7 +3,8 @@
  * result is. Neither Python nor Node can ask for it themselves. No C library: it has to load beside any.
  * Source: prctl(2) PR_SET_DUMPABLE, ptrace(2) "Ptrace access mode checking".
  */
-#include <linux/prctl.h>
+/* No headers: it is also made by compilers that find none of the kernel's. */
+#define PR_SET_DUMPABLE 4
 
 static void close_memory(void) {
 #if defined(__x86_64__)
