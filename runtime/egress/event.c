@@ -53,10 +53,12 @@ bool pin_egress_event_mend(const struct pin_egress_event *event, char *to, size_
     bool mendable = event->reason == PIN_EGRESS_NO_RULES || event->reason == PIN_EGRESS_NOT_LISTED ||
                     event->reason == PIN_EGRESS_PORT || event->reason == PIN_EGRESS_PROTOCOL ||
                     event->reason == PIN_EGRESS_ADDRESS_CLASS || event->reason == PIN_EGRESS_HOST_ADDRESS;
-    if (event->kind != PIN_EGRESS_EVENT_REFUSE || !mendable)
-        return false;
+    static const uint8_t none[PIN_ADDRESS_SIZE]; /* of a sum: it names neither */
+    bool names_none = event->name_size == 0 && memcmp(event->address, none, sizeof(none)) == 0;
     bool by_address = event->name_size == 0 || event->reason == PIN_EGRESS_ADDRESS_CLASS ||
                       event->reason == PIN_EGRESS_HOST_ADDRESS;
+    if (event->kind != PIN_EGRESS_EVENT_REFUSE || !mendable || names_none)
+        return false;
     const char *what = by_address ? pin_address_print(address, event->address) : event->name;
     const char *protocol = event->protocol == PIN_PROTOCOL_UDP ? ", \"protocol\": \"udp\"" : "";
     /* A question has no port yet: the usual one is a guess that the reader sees. */

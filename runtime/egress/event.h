@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "policy/egress_judge.h"
+#include "runtime/egress/usage.h"
 
 #define PIN_EGRESS_NAME_MAX 256
 
@@ -49,10 +50,6 @@ struct pin_egress_event {
 /* A whole record whose every field can be used without a further look. */
 bool pin_egress_event_valid(const struct pin_egress_event *event, size_t size, size_t rule_count);
 
-/* The totals of a result's usage block. */
-struct pin_egress_usage {
-    uint64_t allowed, denied, bytes_out, bytes_in, undelivered;
-};
 void pin_egress_usage_add(struct pin_egress_usage *usage, const struct pin_egress_event *event);
 
 /* The smallest change of the policy that would allow what was refused, as JSON for network.egress; false

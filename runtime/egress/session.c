@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -89,11 +90,25 @@ void pin_egress_session_settle(struct pin_egress_session *session) {
         pin_broker_settle(&session->broker);
 }
 
+static uint64_t as_ns(struct timeval time) {
+    return (uint64_t)time.tv_sec * PIN_NS_PER_S + (uint64_t)time.tv_usec * 1000;
+}
+
+/* So far; its end says it exactly. */
+static void take_cpu(struct pin_egress_session *session) {
+    clockid_t clock;
+    struct timespec spent;
+    if (session->broker.pid > 0 && clock_getcpuclockid(session->broker.pid, &clock) == 0 &&
+        clock_gettime(clock, &spent) == 0)
+        session->usage.cpu_ns = (uint64_t)spent.tv_sec * PIN_NS_PER_S + (uint64_t)spent.tv_nsec;
+}
+
 /* One that is for the sums alone is nobody's business. */
 static enum pin_broker_news next_told(struct pin_egress_session *session, struct pin_egress_event *event) {
     enum pin_broker_news news;
     while ((news = pin_broker_next(&session->broker, rule_count(session), event)) == PIN_BROKER_EVENT) {
         pin_egress_usage_add(&session->usage, event);
+        take_cpu(session);
         if (event->kind != PIN_EGRESS_EVENT_BYTES)
             break;
     }
@@ -154,8 +169,12 @@ bool pin_egress_session_end(struct pin_egress_session *session, bool drains) {
     }
     if (!await_end(session))
         return false;
-    while (waitpid(session->broker.pid, NULL, 0) < 0 && errno == EINTR)
+    struct rusage used;
+    pid_t reaped;
+    while ((reaped = wait4(session->broker.pid, NULL, 0, &used)) < 0 && errno == EINTR)
         ;
+    if (reaped > 0)
+        session->usage.cpu_ns = as_ns(used.ru_utime) + as_ns(used.ru_stime);
     session->broker.pid = 0;
     return true;
 }

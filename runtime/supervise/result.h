@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
+#include "runtime/egress/usage.h"
 #include "runtime/supervise/frames.h"
 
 enum pin_status {
@@ -57,9 +58,7 @@ struct pin_usage {
     uint64_t cpu_ns, memory_peak_bytes, pids_peak;
     uint64_t oom_kills;
     uint64_t memory_byte_ms; /* what was held, times how long; sampled where somebody wants it, else 0 */
-    struct {
-        uint64_t allowed, denied, bytes_out, bytes_in, undelivered;
-    } egress;
+    struct pin_egress_usage egress;
 };
 
 struct pin_result {
@@ -105,8 +104,6 @@ void pin_result_note(struct pin_result *result, const struct pin_error *error);
 json_t *pin_result_json(const struct pin_result *result);
 /* The same without "stdout", "stderr" and "encoding", which a stream has told already. */
 json_t *pin_result_json_end(const struct pin_result *result);
-/* Its "egress": what was allowed and refused, and the bytes; "undelivered" only where there is some. */
-json_t *pin_result_egress(const struct pin_usage *usage);
 json_t *pin_result_signal(int number); /* "SIGTERM"; null for 0 */
 /* One element of "frames". */
 json_t *pin_frame_json(const struct pin_frame_info *info, bool from_fd, const uint8_t *payload);

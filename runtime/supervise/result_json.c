@@ -118,18 +118,11 @@ static json_int_t whole_ms(uint64_t ns) {
     return (json_int_t)((ns + PIN_NS_PER_MS / 2) / PIN_NS_PER_MS);
 }
 
-json_t *pin_result_egress(const struct pin_usage *usage) {
-    uint64_t lost = usage->egress.undelivered;
-    return json_pack("{s:I, s:I, s:I, s:I, s:o*}", "allowed", (json_int_t)usage->egress.allowed, "denied",
-                     (json_int_t)usage->egress.denied, "bytes_out", (json_int_t)usage->egress.bytes_out,
-                     "bytes_in", (json_int_t)usage->egress.bytes_in, "undelivered",
-                     lost > 0 ? json_integer((json_int_t)lost) : NULL);
-}
-
 static json_t *usage_json(const struct pin_usage *usage) {
     return json_pack("{s:I, s:I, s:I, s:I, s:o}", "wall_ms", whole_ms(usage->wall_ns), "cpu_ms",
                      whole_ms(usage->cpu_ns), "memory_peak_bytes", (json_int_t)usage->memory_peak_bytes,
-                     "pids_peak", (json_int_t)usage->pids_peak, "egress", pin_result_egress(usage));
+                     "pids_peak", (json_int_t)usage->pids_peak, "egress",
+                     pin_egress_usage_json(&usage->egress));
 }
 
 static json_t *missing_json(const struct pin_result *result) {

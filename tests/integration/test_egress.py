@@ -22,7 +22,7 @@ def test_a_listed_name_is_reached_on_its_port_and_nothing_else_is(inside):
     policy = inside.reach(https("api.example.com", [80, 7002]))
     out, events, end = inside.events("curl", "-sS", "http://api.example.com/there", policy=policy)
     assert out == "/there" and end["usage"]["egress"]["allowed"] == 1 and "egress" not in end["missing"]
-    assert end["usage"]["egress"]["bytes_in"] > 6 and end["usage"]["egress"]["bytes_out"] > 20
+    assert end["usage"]["egress"]["cpu_ms"] >= 0 and end["usage"]["egress"]["bytes_in"] > 6 and end["usage"]["egress"]["bytes_out"] > 20
     assert [e["event"] for e in events] == ["ready", "name", "connect", "close"]
     assert events[2]["address"] == PUBLIC and events[2]["rule"] == "api.example.com:80,7002"
     inside.internet.seen()

@@ -1,4 +1,7 @@
 """Floods of questions: what they cost the sandbox that sends them, its other names, and its neighbours."""
+import os
+import pathlib
+import signal
 import subprocess
 import time
 
@@ -37,6 +40,7 @@ print(flood([f"{i:050x}.evil.test" for i in range(20000)]), greeted("api.example
     _, out, events = harness.run(PYTHON, "-c", code, rules=["api.example.com:7002"], timeout=200)
     assert out == "0 b'hello\\n'\n"
     assert times(events, "refuse not-listed") == 20000 and len(events) < 5000, events[-5:]
+    assert not [e for e in events if '"::"' in e]  # a sum names nothing that a rule could allow
     assert {f["name"] for f in harness.internet.seen() if f["kind"] == "question"} == {"api.example.com"}
 
 
@@ -88,3 +92,62 @@ print(100 <= found <= 200 + 100 * spent + 1, flood(names[:100]), greeted("a.file
     _, out, events = harness.run(PYTHON, "-c", code, rules=["*.example.com:7002", "a.files.example.org:7002"], timeout=100)
     assert out == "True 100 b'hello\\n'\n"
     assert times(events, "refuse budget") > 0
+
+
+def cpu_of(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_loops_that_ask_cost_the_host_half_a_processor_at_most(harness):
+    """After the first half of a second, and what the broker takes to start. Without the bound it has all of a processor, where there
+    is one to have: test_egress_effort.c holds what the bound is made of."""
+    code = ASK + """
+import os
+good, bad = [(socket.gethostbyname("api.example.com"), port) for port in (7002, 7003)]
+def connect(place):
+    with socket.socket() as s: s.connect_ex(place)
+def ask(): s.send(question(0, "x.evil.test"))
+def send(s=socket.socket(socket.AF_INET, socket.SOCK_DGRAM)): s.sendto(b"x", ("192.0.2.11", 7003))
+loops = ask, send, lambda: connect(good), lambda: connect(bad)
+do = loops[2 * (os.fork() > 0) + (os.fork() > 0)]
+while True: do()
+"""
+    start = time.monotonic()
+    flooding = harness.start(PYTHON, "-c", code, rules=["api.example.com:7002", "192.0.2.10/32:7003/udp"], start_new_session=True)
+    try:
+        pid = int(harness.wait_for(flooding, "broker ").split()[1])
+        while time.monotonic() < start + 4:
+            time.sleep(0.1)
+        spent, passed = cpu_of(pid), time.monotonic() - start
+    finally:
+        os.killpg(flooding.pid, 9)
+        flooding.communicate()
+    kinds = {" ".join(e.split()[:2]) for e in flooding.events.read_text().splitlines()}
+    assert spent < 0.8 + passed * 0.55 and kinds >= {"connect allowed", "refuse not-listed", "refuse port"}, (spent, passed, kinds)
+
+
+def test_questions_that_there_is_no_time_for_are_counted(harness):
+    """The broker is stopped: its socket holds some hundreds."""
+    code = ASK + """
+print("ready", flush=True); sys.stdin.readline()
+for _ in range(5000): s.send(question(0, "x.evil.test"))
+print("sent", flush=True); sys.stdin.readline()
+s.close()
+print(greeted("api.example.com"), flush=True)
+"""
+    asking = harness.start(PYTHON, "-c", code, rules=["api.example.com:7002"], stdin=subprocess.PIPE)
+    assert asking.stdout.readline() == b"ready\n"
+    pid = int(harness.wait_for(asking, "broker ").split()[1])
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        asking.stdin.write(b"\n")
+        asking.stdin.flush()
+        assert asking.stdout.readline() == b"sent\n"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    out = asking.communicate(b"\n", timeout=60)[0]
+    assert out == b"b'hello\\n'\n"
+    events = asking.events.read_text().splitlines()
+    lost = times([e for e in events if " 53 udp " in e], "refuse budget")
+    assert lost > 0 and lost + times(events, "refuse not-listed") <= 5000, events

@@ -577,6 +577,32 @@ def test_a_dead_broker_closes_the_network_and_the_record_of_the_end_says_so(onli
     online.ok("delete", "--force", name)
 
 
+def test_the_record_of_the_end_says_what_was_sent_and_is_lost(online, internet):  # noqa: F811
+    online.under(network={"egress": [{"host": "api.example.com", "ports": [7001]}], "limits": {"rate": 1024, "drain": "0s"}},
+                 audit={"record": ["lifecycle"]})
+    sends = (f"{fetch('api.example.com').split(';')[0]};"  # what the pipe doesn't hold nc has sent; the rate holds it back
+             "(head -c 150000 /dev/zero; touch /tmp/sent; sleep 600) | nc $a 7001 > /dev/null")
+    rule = [{"to": "api.example.com", "ports": ["7001"], "protocol": "tcp"}]
+    folder = online_bundle(online, sends, root__readonly=False, annotations={"io.pinfold.egress": json.dumps(rule)})
+    os.symlink("busybox", folder / "rootfs/bin/head")
+    name = online.name()
+    with open(online.home / "errors", "wb") as errors:
+        done = online.call("create", "--bundle", folder, name, stdout=subprocess.DEVNULL, stderr=errors)
+    assert done.returncode == 0, (online.home / "errors").read_text()
+    online.ok("start", name)
+    deadline = time.monotonic() + 30
+    while not (folder / "rootfs/tmp/sent").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    online.ok("delete", "--force", name)
+    deadline = time.monotonic() + 20
+    while "end" not in online.events(name):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    egress = online.log()[-1]["data"]["egress"]
+    assert egress["allowed"] == 1 and 0 < egress["undelivered"] <= 150000 - egress["bytes_out"] and egress["cpu_ms"] >= 0
+
+
 def test_an_engine_publishes_ports_by_itself(governed):
     governed.under(network={"publish": ["8080=127.0.0.1:0", "8080=unix:x"]}, audit={"record": ["lifecycle", "egress"]})
     name = governed.name()

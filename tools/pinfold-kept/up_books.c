@@ -21,7 +21,8 @@ static void write_bill(void *self, uint64_t memory_byte_ms, uint64_t execs) {
     if (up->sandbox.cgroup != NULL)
         (void)pin_cgroup_usage_read(up->sandbox.cgroup, &usage, &err); /* 0: nothing new is counted */
     const struct pin_egress_usage *egress = &up->egress.usage, *published = &up->publishing.session.usage;
-    struct pin_bill now = {.cpu_ns = usage.cpu_ns > before->cpu_ns ? usage.cpu_ns : before->cpu_ns,
+    uint64_t cpu_ns = usage.cpu_ns + egress->cpu_ns + published->cpu_ns;
+    struct pin_bill now = {.cpu_ns = cpu_ns > before->cpu_ns ? cpu_ns : before->cpu_ns,
                            .memory_byte_ms = memory_byte_ms,
                            .wall_ms = (pin_now_ns() - up->up_ns) / PIN_NS_PER_MS,
                            .egress_out = egress->bytes_out,

@@ -54,13 +54,8 @@ static void record_end(struct keeper *self) {
     if (!self->lifecycle)
         return;
     json_t *data = take_status(self->keeping->process);
-    const struct pin_egress_usage *usage = &self->session.usage;
     if (self->session.started)
-        (void)json_object_set_new(data, "egress",
-                                  json_pack("{s:I, s:I, s:I, s:I}", "allowed", (json_int_t)usage->allowed,
-                                            "denied", (json_int_t)usage->denied, "bytes_out",
-                                            (json_int_t)usage->bytes_out, "bytes_in",
-                                            (json_int_t)usage->bytes_in));
+        (void)json_object_set_new(data, "egress", pin_egress_usage_json(&self->session.usage));
     if (self->session.lost) /* its network was closed since */
         (void)json_object_set_new(data, "missing", json_pack("[s]", "egress"));
     (void)pin_oci_audit_write("end", self->keeping->id, self->keeping->bundle, data, &ignored);

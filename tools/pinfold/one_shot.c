@@ -114,12 +114,8 @@ static bool start_egress(struct pin_one_shot *run, struct pin_egress_ops *ops, s
 }
 
 static void count_egress(struct pin_one_shot *run) {
-    const struct pin_egress_usage *usage = &run->egress.usage;
-    run->result.usage.egress.allowed = usage->allowed;
-    run->result.usage.egress.denied = usage->denied;
-    run->result.usage.egress.bytes_out = usage->bytes_out;
-    run->result.usage.egress.bytes_in = usage->bytes_in;
-    run->result.usage.egress.undelivered = usage->undelivered;
+    run->result.usage.egress = run->egress.usage;
+    run->result.usage.egress.cpu_ns += run->publishing.session.usage.cpu_ns;
     if (run->publishing.count > 0)
         run->result.published = pin_publishing_totals(&run->publishing);
     run->bill.published_out = run->publishing.session.usage.bytes_out;

@@ -192,7 +192,7 @@ static json_t *usage_json(const struct pin_usage *usage) {
     return json_pack("{s:I, s:I, s:I, s:I, s:o}", "wall_ms", (json_int_t)(usage->wall_ns / PIN_NS_PER_MS),
                      "cpu_ms", (json_int_t)(usage->cpu_ns / PIN_NS_PER_MS), "memory_peak_bytes",
                      (json_int_t)usage->memory_peak_bytes, "pids_peak", (json_int_t)usage->pids_peak,
-                     "egress", pin_result_egress(usage));
+                     "egress", pin_egress_usage_json(&usage->egress));
 }
 
 static json_t *fault_json(const struct pin_error *error) {

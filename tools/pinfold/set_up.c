@@ -65,7 +65,7 @@ bool pin_set_up_bill_run(struct pin_bill *bill, const struct pin_result *result,
     bill->kind = "run";
     bill->sandbox = result->sandbox;
     bill->labels = result->labels;
-    bill->cpu_ns = usage->cpu_ns;
+    bill->cpu_ns = usage->cpu_ns + usage->egress.cpu_ns;
     bill->wall_ms = usage->wall_ns / PIN_NS_PER_MS;
     bill->memory_byte_ms =
         usage->memory_byte_ms != 0 ? usage->memory_byte_ms : usage->memory_peak_bytes * bill->wall_ms;

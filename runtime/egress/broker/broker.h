@@ -47,6 +47,8 @@ struct broker {
     bool accept_paused;   /* no descriptor was left */
     size_t pending_bytes; /* read and not yet taken by the other side, all connections */
     uint8_t *buffer;      /* for one read at a time */
+    uint32_t dropped[PIN_EGRESS_SOCKET_COUNT]; /* of what was sent to a socket; told of: losses.h */
+    uint64_t losses_ns;                        /* when it was looked at */
     bool ended;
     bool is_cut;      /* at the end nothing more goes out */
     bool is_draining; /* the programs are gone: what they have sent still goes out, for a while */

@@ -256,7 +256,7 @@ static bool attempt_start(struct dial *dial, struct attempt *attempt, const uint
         return false;
     }
     *attempt = (struct attempt){
-        .watch = {.fd = fd, .ready = attempt_ready},
+        .watch = {.fd = fd, .ready = attempt_ready, .labours = LABOURS_ALWAYS},
           .dial = dial
     };
     memcpy(attempt->address, address, sizeof(attempt->address));

@@ -199,7 +199,7 @@ static void open_stream(struct dns_server *server, int fd) {
         return;
     }
     stream->server = server;
-    stream->watch = (struct watch){.fd = fd, .ready = stream_ready};
+    stream->watch = (struct watch){.fd = fd, .ready = stream_ready, .inlet = true, .labours = LABOURS_ALWAYS};
     stream->following = server->streams;
     stream->link = &server->streams;
     if (stream->following != NULL)
@@ -225,8 +225,9 @@ bool dns_serve(struct broker *broker, int udp, int tcp) {
     if (server == NULL)
         return false;
     *server = (struct dns_server){
-        .broker = broker, .udp = {.fd = udp, .ready = udp_ready},
-             .tcp = {.fd = tcp, .ready = tcp_ready}
+        .broker = broker,
+        .udp = {.fd = udp, .ready = udp_ready, .inlet = true, .labours = LABOURS_ALWAYS},
+        .tcp = {.fd = tcp, .ready = tcp_ready, .inlet = true, .labours = LABOURS_ALWAYS}
     };
     return (udp < 0 || poll_want(&broker->poll, &server->udp, EPOLLIN)) &&
            (tcp < 0 || poll_want(&broker->poll, &server->tcp, EPOLLIN));

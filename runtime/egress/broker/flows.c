@@ -300,12 +300,20 @@ static void begin_flow(struct broker *broker, const struct flow_ends *ends, cons
         resolved(&flow->question, own, 1, 0);
 }
 
+/* A loop of refused datagrams, or of new flows, is effort. */
+static void begin_metered(struct broker *broker, const struct flow_ends *ends, const uint8_t *data,
+                          size_t size) {
+    uint64_t begun = effort_clock();
+    begin_flow(broker, ends, data, size);
+    effort_spend(&broker->poll.effort, effort_clock() - begun, now_ns());
+}
+
 bool flows_take(struct broker *broker, const struct flow_ends *ends, const uint8_t *data, size_t size) {
     struct flow *flow = broker->flows->first;
     while (flow != NULL && memcmp(&flow->ends, ends, sizeof(*ends)) != 0)
         flow = flow->following;
     if (flow == NULL)
-        begin_flow(broker, ends, data, size);
+        begin_metered(broker, ends, data, size);
     else if (!flow->is_open)
         (void)keep_waiting(flow, data, size); /* lost where there is no room, as a datagram may be */
     else {
@@ -380,8 +388,9 @@ bool flows_serve(struct broker *broker, int udp, struct raw raw) {
     if (flows == NULL)
         return false;
     *flows = (struct flows){
-        .watch = {.fd = udp, .ready = udp_ready},
-          .broker = broker, .raw = raw
+        .watch = {.fd = udp, .ready = udp_ready, .inlet = true}, /* moving bytes, but for begin_flow() */
+        .broker = broker,
+        .raw = raw
     };
     broker->flows = flows;
     return poll_want(&broker->poll, &flows->watch, EPOLLIN);

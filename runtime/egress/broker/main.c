@@ -16,6 +16,7 @@
 #include "runtime/egress/broker/entry.h"
 #include "runtime/egress/broker/flows.h"
 #include "runtime/egress/broker/inward.h"
+#include "runtime/egress/broker/losses.h"
 #include "runtime/egress/broker/openings.h"
 #include "runtime/egress/broker/refused.h"
 #include "runtime/egress/broker/walls.h"
@@ -87,8 +88,11 @@ static bool serve(struct broker *broker, struct listener *listener, struct pin_e
     if (is_inward(broker))
         return (inward_serve(broker) && control_serve(broker)) || pin_fail_errno(err, "serve the ports");
     *listener = (struct listener){
-        .watch = {.fd = sockets[PIN_EGRESS_TCP], .ready = listener_ready},
-          .broker = broker
+        .watch = {.fd = sockets[PIN_EGRESS_TCP],
+                  .ready = listener_ready,
+                  .inlet = true,
+                  .labours = LABOURS_ALWAYS},
+        .broker = broker
     };
     bool served = dns_serve(broker, sockets[PIN_EGRESS_DNS_UDP], sockets[PIN_EGRESS_DNS_TCP]) &&
                   refused_serve(broker, sockets[PIN_EGRESS_REFUSED]) &&
@@ -106,6 +110,7 @@ static int next_timeout(struct broker *broker) {
         limit = FAST_TICK_MS;
     uint64_t now = now_ns();
     limit = report_timeout(&broker->report, now, limit);
+    limit = poll_timeout(&broker->poll, now, limit);
     return is_inward(broker) ? limit : dial_timeout(broker, now, resolver_timeout(broker->resolver, limit));
 }
 
@@ -122,6 +127,7 @@ static void tick(struct broker *broker, struct listener *listener, uint64_t *las
             (void)poll_want(&broker->poll, &listener->watch,
                             EPOLLIN); /* fails as it did before: tried again */
     }
+    losses_tick(broker, now);
     report_tick(&broker->report, now);
     if (!broker->throttled && now - *last_ns < TICK_MS * PIN_NS_PER_MS)
         return;
@@ -135,6 +141,7 @@ static void tick(struct broker *broker, struct listener *listener, uint64_t *las
 static void drain(struct broker *broker, struct listener *listener, uint64_t *last_ns) {
     uint64_t until = now_ns() + pin_broker_drain_ns(&broker->accounts.own.limits), now;
     broker->is_draining = true;
+    poll_lift(&broker->poll);
     conn_leave_answers(broker);
     while (!broker->is_cut && (now = now_ns()) < until) {
         bool waits = conn_is_under_way(broker) || flows_are_waiting(broker);
@@ -154,6 +161,7 @@ static void run(struct broker *broker, struct listener *listener) {
     drain(broker, listener, &last_ns);
     conn_end_all(broker);
     flows_end_all(broker);
+    losses_tell(broker);
     report_flush(&broker->report);
 }
 

@@ -59,8 +59,9 @@ bool openings_serve(struct broker *broker, int netlink, struct raw raw) {
     if (openings == NULL)
         return false;
     *openings = (struct openings){
-        .watch = {.fd = netlink, .ready = openings_ready, .urgent = true},
-          .broker = broker, .raw = raw
+        .watch = {.fd = netlink, .ready = openings_ready, .urgent = true, .inlet = true, .labours = LABOURS_ALWAYS},
+        .broker = broker,
+        .raw = raw
     };
     broker->openings = openings;
     return poll_want(&broker->poll, &openings->watch, EPOLLIN);

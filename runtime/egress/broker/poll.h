@@ -10,12 +10,19 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
+#include "runtime/egress/broker/effort.h"
+
 struct watch {
     int fd; /* -1: none */
     uint32_t events;
     bool added, urgent; /* `urgent`: before the others of its round */
+    bool inlet;         /* programs inside make it ready as often as they like: waits while effort is spent */
+    uint8_t labours;    /* so many of its next calls are effort, and not the moving of bytes */
     void (*ready)(struct watch *watch, uint32_t events);
+    struct watch *parked_next, **parked_link; /* an inlet that waits */
 };
+
+#define LABOURS_ALWAYS UINT8_MAX
 
 struct grave {
     struct grave *next;
@@ -26,6 +33,9 @@ struct poll {
     int epoll;
     int handled; /* in the last round */
     struct grave *graves;
+    struct effort effort;
+    uint64_t begun_ns, moved_ns; /* of a round with labour: since when, and what of it moved bytes; 0: none */
+    struct watch *parked;
 };
 
 bool poll_open(struct poll *poll);
@@ -37,6 +47,11 @@ void poll_close(struct watch *watch);
 void poll_bury(struct poll *poll, struct grave *grave, void (*release)(struct grave *grave));
 /* One round: waits at most `timeout_ms` (-1: for ever), calls what is ready, frees what was buried. */
 bool poll_round(struct poll *poll, int timeout_ms);
+
+/* When the next round has to be, in ms, at most `limit` (-1: none). */
+int poll_timeout(struct poll *poll, uint64_t now_ns, int limit);
+/* The programs inside are gone: all that they have asked for may be done now. */
+void poll_lift(struct poll *poll);
 
 uint64_t now_ns(void);
 /* From `since` to `now`; nothing where the clock was read in the other order. */

@@ -57,7 +57,7 @@ bool refused_serve(struct broker *broker, int netlink) {
     if (refusals == NULL)
         return false;
     *refusals = (struct refusals){
-        .watch = {.fd = netlink, .ready = refused_ready},
+        .watch = {.fd = netlink, .ready = refused_ready, .inlet = true, .labours = LABOURS_ALWAYS},
           .broker = broker
     };
     return poll_want(&broker->poll, &refusals->watch, EPOLLIN);

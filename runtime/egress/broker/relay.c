@@ -12,7 +12,8 @@
 
 #define HELD_MAX (32u * 1024) /* a hello or a request head, and what came with it */
 #define CHUNK_SMALL (16u * 1024)
-#define ROUNDS 4 /* reads of one connection before the others' turn */
+#define LABOURS_FIRST 2 /* of each side: most that a connection costs which is made only to be closed */
+#define ROUNDS 4        /* reads of one connection before the others' turn */
 
 static struct side *other_of(struct side *side) {
     struct conn *conn = side->conn;
@@ -340,6 +341,7 @@ static void side_ready(struct watch *watch, uint32_t events) {
 void relay_start(struct conn *conn, bool has_waited) {
     conn->inner.watch.ready = side_ready;
     conn->outer.watch.ready = side_ready;
+    conn->inner.watch.labours = conn->outer.watch.labours = LABOURS_FIRST;
     if (!has_waited || pump(&conn->inner))
         relay_update(conn);
 }

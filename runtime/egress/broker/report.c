@@ -125,7 +125,7 @@ void report_event(struct report *report, const struct pin_egress_event *event, u
     struct recent *recent = find_recent(report, event);
     if (recent->since_ns != 0 && is_same(&recent->event, event) &&
         elapsed_ns(now, recent->since_ns) < HOLD_NS) {
-        recent->event.repeated++;
+        recent->event.repeated += event->repeated > 0 ? event->repeated : 1;
         return;
     }
     let_go(report, recent, now);

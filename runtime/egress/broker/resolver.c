@@ -69,7 +69,7 @@ static void socket_wanted(void *data, ares_socket_t fd, int readable, int writab
         slot = slot_of(resolver, -1);
         if (slot == NULL)
             return; /* its timer will find the answer missing */
-        slot->watch = (struct watch){.fd = fd, .ready = socket_ready};
+        slot->watch = (struct watch){.fd = fd, .ready = socket_ready, .labours = LABOURS_ALWAYS};
         slot->resolver = resolver;
     }
     if (slot == NULL)
