@@ -326,7 +326,7 @@ except ConnectionRefusedError: print("refused")
     assert out == "refused\n"
     assert any(e.startswith("refuse budget api.example.com") for e in events)
     count = lambda kind: sum(int(e.split("times=")[1].split()[0]) for e in events if e.startswith(kind))
-    assert count("connect ") == 1000 and count("close ") == 1000
+    assert (count("connect "), count("close ")) == (1000, 1000)
 
 
 def test_budgets_of_bytes_close_the_connection(harness):

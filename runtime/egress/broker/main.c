@@ -162,7 +162,7 @@ static void run(struct broker *broker, struct listener *listener) {
     conn_end_all(broker);
     flows_end_all(broker);
     losses_tell(broker);
-    report_flush(&broker->report);
+    report_close(&broker->report);
 }
 
 static void say_fault(struct broker *broker, const struct pin_error *err) {

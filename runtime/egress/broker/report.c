@@ -1,6 +1,7 @@
 #include "runtime/egress/broker/report.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -29,10 +30,14 @@ static void note_told(struct report *report) {
     report->told_in = report->passed_in;
 }
 
+static int send_flags(const struct report *report) {
+    return MSG_NOSIGNAL | (report->waits ? 0 : MSG_DONTWAIT);
+}
+
 static bool push(struct report *report, const struct pin_egress_event *event) {
     struct pin_egress_event whole = *event;
     add_passed(report, &whole);
-    if (send(report->socket, &whole, sizeof(whole), MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(whole))
+    if (send(report->socket, &whole, sizeof(whole), send_flags(report)) != (ssize_t)sizeof(whole))
         return false;
     note_told(report);
     return true;
@@ -62,7 +67,7 @@ static size_t push_queue(struct report *report) {
         messages[i].msg_hdr.msg_iov = &parts[i];
         messages[i].msg_hdr.msg_iovlen = 1;
     }
-    int sent = sendmmsg(report->socket, messages, (unsigned)report->queued, MSG_DONTWAIT | MSG_NOSIGNAL);
+    int sent = sendmmsg(report->socket, messages, (unsigned)report->queued, send_flags(report));
     if (sent > 0)
         note_told(report);
     return sent > 0 ? (size_t)sent : 0;
@@ -183,6 +188,11 @@ void report_flush(struct report *report) {
             add_to_sum(&report->sums[report->recent[i].event.kind], &report->recent[i].event);
     send_sums(report);
     send_bytes(report);
+}
+
+void report_close(struct report *report) {
+    report->waits = fcntl(report->socket, F_SETFL, 0) == 0;
+    report_flush(report);
 }
 
 static bool is_holding(const struct report *report) {

@@ -1,8 +1,8 @@
 /* report.h: the broker's events on their way out, with a bound on how many.
  *
  * What happens again and again becomes one record with a count; past a rate, records of one kind are added up
- * in one without a name. So no loop inside fills the audit log, and no event goes uncounted. Never blocks:
- * what the socket doesn't take is counted and said later.
+ * in one without a name. So no loop inside fills the audit log, and no event goes uncounted. Never blocks but
+ * at the end: what the socket doesn't take is counted and said later.
  */
 #pragma once
 
@@ -14,6 +14,7 @@
 
 struct report {
     int socket;
+    bool waits; /* for whoever reads, at the end: nothing could be said later */
     struct pin_bucket rate;
     struct recent {
         struct pin_egress_event event; /* `repeated` counts what was held back */
@@ -38,5 +39,7 @@ void report_turn(struct report *report, const struct pin_egress_event *event, ui
 void report_settle(struct report *report, uint64_t now_ns);
 /* … or all of it. */
 void report_flush(struct report *report);
+/* … and waits until there is room for it: the last word. Who doesn't read it ends the process. */
+void report_close(struct report *report);
 /* When to tick again, in ms, at most `limit` (-1: none). */
 int report_timeout(const struct report *report, uint64_t now_ns, int limit);
