@@ -25,6 +25,7 @@ struct pin_json {
     const char *key; /* in an object, else NULL */
     struct pin_json *parent, *first, *next;
     size_t count, index;           /* of the children; among the siblings */
+    bool cut;                      /* the text ends in it: what it lacks may have stood there */
     uint32_t line, column;         /* of the value */
     uint32_t key_line, key_column; /* of the key, in an object */
 };

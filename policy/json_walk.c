@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,11 +14,17 @@ struct walk {
     const char *at, *end;
     const char *mark; /* up to here lines and columns are counted */
     uint32_t line, column;
+    const char *line_start;
+    size_t indent; /* of this line: */
+    uint32_t indented_line;
     size_t values;
-    char closers[PIN_JSON_DEPTH_MAX + 1]; /* what closes the bracket that is open at each depth */
-    bool refused;                         /* the text isn't JSON: look for faults, put values together */
-    bool over;                            /* what follows can't be judged */
-    bool resumed;                         /* behind a fault, where the next line starts */
+    char closers[PIN_JSON_DEPTH_MAX + 1];   /* what closes the bracket that is open at each depth */
+    size_t indents[PIN_JSON_DEPTH_MAX + 1]; /* how far the line is indented in which it was opened */
+    bool lacks_closers;                     /* more brackets are opened than closed: lines tell which */
+    bool ended;                             /* with the text, and said so: what is open ends as it is */
+    bool refused;                           /* the text isn't JSON: look for faults, put values together */
+    bool over;                              /* what follows can't be judged */
+    bool resumed;                           /* behind a fault, where the next line starts */
     struct pin_json_source *source;
     struct pin_findings *found;
 };
@@ -34,6 +41,7 @@ static void count_to(struct walk *walk, const char *to) {
     for (; walk->mark < to; walk->mark++) {
         if (*walk->mark == '\n') {
             walk->line++;
+            walk->line_start = walk->mark + 1;
             walk->column = 1;
         } else if (((unsigned char)*walk->mark & 0xC0) != 0x80) {
             walk->column++;
@@ -114,7 +122,7 @@ static bool take_string(struct walk *walk, const struct pin_json *node) {
         return true;
     fault(walk, node, start, "close it with a double quote on the same line",
           "not JSON: a quote that isn't closed");
-    walk->over = walk->over || walk->at == walk->end; /* it has swallowed the rest */
+    walk->ended = walk->ended || walk->at == walk->end; /* it has swallowed the rest */
     return false;
 }
 
@@ -322,19 +330,58 @@ static void take_closer(struct walk *walk, const struct pin_json *node, unsigned
         walk->at++;
 }
 
-/* The items up to the closing bracket; false where one of them, or the end, can't be told. */
+/* Of the line that the mark is in; each line is looked at once. */
+static size_t indent_of_line(struct walk *walk) {
+    if (walk->indented_line != walk->line) {
+        const char *at = walk->line_start;
+        while (at < walk->end && is_one_of(*at, " \t"))
+            at++;
+        walk->indent = (size_t)(at - walk->line_start);
+        walk->indented_line = walk->line;
+    }
+    return walk->indent;
+}
+
+/* A text with a colon behind it. */
+static bool is_at_key(const struct walk *walk) {
+    struct walk ahead = *walk;
+    if (!is_at(&ahead, "\"") || !skip_string(&ahead))
+        return false;
+    while (is_at(&ahead, " \t\r\n"))
+        ahead.at++;
+    return is_at(&ahead, ":");
+}
+
+/* Whether what stands here belongs to the value around it, so that the closing bracket of this one is
+ * missing: a key in a list, an object where a key should be, or, where brackets are missing, a line that is
+ * indented no further than the one that opened it. */
+static bool is_outside(struct walk *walk, const struct pin_json *node, unsigned depth) {
+    char around = depth > 0 ? walk->closers[depth - 1] : '\0';
+    if (walk->closers[depth] == ']')
+        return around == '}' && is_at_key(walk);
+    if (is_at(walk, "{"))
+        return around == ']';
+    if (!walk->lacks_closers || depth == 0 || node->first == NULL)
+        return false;
+    count_to(walk, walk->at);
+    return walk->at == walk->line_start + indent_of_line(walk) && walk->indent <= walk->indents[depth] &&
+           is_at_key(walk);
+}
+
+/* The items up to the closing bracket, or to where that is seen to be missing; false where one of them can't
+ * be told. */
 static bool walk_items(struct walk *walk, struct pin_json *node, unsigned depth, json_t *whole) {
     struct pin_json **link = &node->first;
     bool object = walk->closers[depth] == '}', read = true;
     enum before before = BEFORE_NOTHING;
-    while (!walk->over) {
+    while (!walk->over && !walk->ended) {
         skip_space(walk, node);
         const char *start = walk->at;
         if (start == walk->end) {
             fault(walk, node, start, "close what is open: a quote, ] or }",
                   "not JSON: the text ends where the '%c' of line %u is open", object ? '{' : '[',
                   node->line);
-            walk->over = true; /* and so is all around it */
+            walk->ended = true; /* and so does all around it */
         } else if (is_at(walk, "]}")) {
             take_closer(walk, node, depth, before);
             return read;
@@ -343,6 +390,11 @@ static bool walk_items(struct walk *walk, struct pin_json *node, unsigned depth,
                 fault(walk, node, start, "take the comma out", "not JSON: a comma with nothing before it");
             before = BEFORE_COMMA;
             walk->at++;
+        } else if (walk->refused && before != BEFORE_NOTHING && is_outside(walk, node, depth)) {
+            fault(walk, node, start, object ? "close it with }" : "close it with ]",
+                  "not JSON: the '%c' of line %u is still open", object ? '{' : '[', node->line);
+            walk->resumed = true;
+            return read;
         } else {
             if (before == BEFORE_ITEM)
                 fault(walk, node, start, "put a comma between two items", "not JSON: a comma is missing");
@@ -352,7 +404,8 @@ static bool walk_items(struct walk *walk, struct pin_json *node, unsigned depth,
             walk->at += walk->at == start; /* whatever it is */
         }
     }
-    return false;
+    node->cut = walk->ended;
+    return walk->ended && read;
 }
 
 /* Brackets are counted, texts skipped. */
@@ -367,6 +420,21 @@ static void skip_deep(struct walk *walk) {
         open -= is_at(walk, "]}");
         walk->at++;
     } while (walk->at < walk->end && open > 0);
+}
+
+static bool is_short_of_closers(const struct walk *walk) {
+    struct walk ahead = *walk;
+    ptrdiff_t open = 0;
+    while (ahead.at < ahead.end) {
+        if (is_at(&ahead, "\"")) {
+            (void)skip_string(&ahead);
+            continue;
+        }
+        open += is_at(&ahead, "[{");
+        open -= is_at(&ahead, "]}");
+        ahead.at++;
+    }
+    return open > 0;
 }
 
 /* A value that isn't missing. */
@@ -391,6 +459,8 @@ static json_t *walk_value(struct walk *walk, struct pin_json *node, unsigned dep
     if (!object && !list)
         return walk_scalar(walk, node);
     walk->closers[depth] = object ? '}' : ']';
+    if (walk->lacks_closers)
+        walk->indents[depth] = indent_of_line(walk);
     walk->at++;
     json_t *whole = !walk->refused ? NULL : object ? json_object() : json_array();
     if (!walk_items(walk, node, depth, whole)) {
@@ -425,6 +495,7 @@ bool pin_json_walk(struct pin_json_source *source, const char *text, size_t size
                         .end = text + size,
                         .mark = text,
                         .line = 1,
+                        .line_start = text,
                         .column = 1,
                         .refused = refused,
                         .source = source,
@@ -435,6 +506,7 @@ bool pin_json_walk(struct pin_json_source *source, const char *text, size_t size
         fault(&walk, root, text, "save the file without it", "the file starts with a byte order mark");
         walk.at += 3;
     }
+    walk.lacks_closers = refused && is_short_of_closers(&walk);
     json_t *value = walk_root(&walk, root);
     source->root = root;
     if (refused)

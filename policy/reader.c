@@ -22,6 +22,8 @@ void pin_reader_expected(struct pin_reader *reader, const struct pin_json *node,
 
 bool pin_reader_missing(struct pin_reader *reader, const struct pin_json *node, const char *key) {
     char hint[64];
+    if (node->cut)
+        return false;
     (void)snprintf(hint, sizeof(hint), "add \"%s\": ...", key);
     pin_json_fault(reader->source, node, reader->found, hint, "the key '%s' is missing", key);
     return false;
@@ -149,7 +151,7 @@ static void apply_object(struct pin_reader *reader, const struct pin_json *node,
 
 void pin_reader_apply(struct pin_reader *reader) {
     const struct pin_json *root = reader->source->root;
-    if (json_is_object(root->value) && pin_json_member(root, "pinfold") == NULL)
+    if (json_is_object(root->value) && !root->cut && pin_json_member(root, "pinfold") == NULL)
         pin_json_fault(reader->source, root, reader->found, "start with {\"pinfold\": 1, ...",
                        "the key 'pinfold' is missing");
     apply_object(reader, root, &pin_policy_fields);

@@ -85,6 +85,8 @@ static struct pin_port_range *all_ports(struct pin_reader *reader) {
 static bool read_destination(struct pin_reader *reader, const struct pin_json *node,
                              const struct pin_json *host, const struct pin_json *cidr,
                              const struct pin_json *ports, bool deny, struct pin_egress_rule *rule) {
+    if (host == NULL && cidr == NULL && node->cut)
+        return false;
     if ((host == NULL) == (cidr == NULL)) {
         pin_json_fault(reader->source, node, reader->found, "write one of the two",
                        "a destination is named by either 'host' or 'cidr'");

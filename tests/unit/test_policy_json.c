@@ -90,6 +90,40 @@ static void what_stands_beside_faults_is_read_and_the_next_ones_are_found(void *
     pin_json_free(&source);
 }
 
+/* Each text ends with a "last" key whose value can be told, although a bracket before it is missing. */
+static void what_follows_a_bracket_that_is_missing_is_read_where_it_belongs(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *pointers[3];
+    } rows[] = {
+        {"{\"a\": [1, 2,\n \"last\": 7}",                              {"f.json:2:2 /a"}                   },
+        {"{\"a\": [1, 2\n \"last\": 7}",                               {"f.json:2:2 /a"}                   },
+        {"{\"a\": [{\"b\": 1}, {\"c\": 2}, \"last\": 7}",              {"f.json:1:28 /a"}                  },
+        {"{\"a\": [{\"b\": 1, {\"c\": 2}], \"last\": 7}",              {"f.json:1:17 /a/0"}                },
+        {"{\n  \"a\": {\"b\": 1,\n  \"last\": 7\n}",                   {"f.json:3:3 /a"}                   },
+        {"{\n  \"a\": {\n    \"b\": [1, {\"c\": 2,\n  \"last\": 7\n}",
+         {"f.json:4:3 /a/b/1", "f.json:4:3 /a/b", "f.json:4:3 /a"}                                         },
+        {"{\n  \"a\": {\"b\": [1, 2,\n  \"last\": 7\n}",               {"f.json:3:3 /a/b", "f.json:3:3 /a"}},
+        {"{\"a\": [1], \"last\": 7",                                   {"f.json:1:21"}                     },
+        {"{\"last\": 7, \"a\": [1, 2",                                 {"f.json:1:23 /a"}                  },
+        {"{\"last\": 7, \"a\": {\"b\": \"x",                           {"f.json:1:24 /a/b"}                },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct pin_json_source source;
+        static struct pin_findings found;
+        bool read = read_text(&source, rows[i].text, strlen(rows[i].text), &found);
+        size_t count = 0;
+        for (; count < 3 && rows[i].pointers[count] != NULL; count++)
+            if (count >= found.count || strcmp(found.list[count].pointer, rows[i].pointers[count]) != 0)
+                fail_msg("row %zu: %s: %s", i, found.list[count].pointer, found.list[count].message);
+        const struct pin_json *last = read ? pin_json_member(source.root, "last") : NULL;
+        if (found.count != count || last == NULL || json_integer_value(last->value) != 7)
+            fail_msg("row %zu: %zu: %s", i, found.count, found.list[count].message);
+        pin_json_free(&source);
+    }
+}
+
 static void every_value_has_its_place(void **state) {
     (void)state;
     static const char text[] = "{\n  \"\xC3\xBC\": [1, \"a\\\"b\",\n    {\"deep\": null}],\r\n\t\"z\":true }";
@@ -158,6 +192,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_that_is_not_json_is_refused_with_its_place),
         cmocka_unit_test(what_stands_beside_faults_is_read_and_the_next_ones_are_found),
+        cmocka_unit_test(what_follows_a_bracket_that_is_missing_is_read_where_it_belongs),
         cmocka_unit_test(every_value_has_its_place),
         cmocka_unit_test(all_duplicate_keys_are_found_even_when_written_differently),
         cmocka_unit_test(nesting_is_bounded),
