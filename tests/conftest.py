@@ -33,6 +33,39 @@ def take_signals_as_a_login_does():
 take_signals_as_a_login_does()
 os.umask(0o022)
 
+LONGEST_S = 400  # of any test: one that waits for ever fails by its name instead of holding up all
+
+
+@contextlib.contextmanager
+def no_longer_than(seconds):
+    def give_up(*_):
+        raise TimeoutError(f"it has gone on for {seconds} seconds")
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_setup(item):
+    with no_longer_than(LONGEST_S):
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_call(item):
+    with no_longer_than(LONGEST_S):
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item):
+    with no_longer_than(LONGEST_S):
+        yield
+
 
 def build_directory():
     named = os.environ.get("PINFOLD_BUILD")

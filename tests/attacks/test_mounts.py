@@ -229,7 +229,7 @@ def test_a_workspace_by_another_spelling_is_itself_or_refused(pinfold, place, sp
 
 @pytest.mark.parametrize("source", ["/", "/proc", "/sys", "/dev", "/run", "/no/such", "/etc/passwd", "/dev/null", "relative/..", ""])
 def test_a_workspace_that_is_no_place_for_one_is_refused_or_harmless(pinfold, source):
-    done = pinfold.run("sh", "-c", "ls /workspace >/dev/null; cat /workspace/etc/shadow", options=["--workspace", source], timeout=20)
+    done = pinfold.run("sh", "-c", "ls /workspace >/dev/null; cat /workspace/etc/shadow", options=["--workspace", source], timeout=60)
     assert b"root:" not in done.stdout, done
     assert done.returncode != 0
 
@@ -373,5 +373,5 @@ def test_nothing_holds_a_file_system_of_a_sandbox_once_pinfold_has_ended(as_root
     said = holder.stdout.readline()
     subprocess.run(["umount", place], check=True)
     assert said == b"on\n" and is_held()  # the sandbox has it: what is looked at tells one from the other
-    holder.communicate(b"\n", timeout=30)
+    holder.communicate(b"\n", timeout=60)
     assert holder.returncode == 0 and not is_held()

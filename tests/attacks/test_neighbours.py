@@ -14,9 +14,10 @@ import pytest
 
 MARK = f"pin{os.getpid()}"
 KEY = 0x70690000 | (os.getpid() & 0xFFFF)
-with socket.socket() as free:
-    free.bind(("127.0.0.1", 0))
-    PORT = free.getsockname()[1]
+TAKEN = socket.socket()  # bound for as long as the tests run: nobody else is given that port by chance
+TAKEN.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+TAKEN.bind(("127.0.0.1", 0))
+PORT = TAKEN.getsockname()[1]
 HEAD = f"""
 import ctypes, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -59,7 +60,7 @@ PAIRS = {  # what the holder makes, how the seeker finds it; the holder may be r
     "abstract datagram": ("s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind('\\0' + MARK + 'd')",
                           "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); found = s.sendto(b'x', '\\0' + MARK + 'd') == 1", False),
     "TCP on loopback": ("s = socket.socket(); s.setsockopt(1, 2, 1); s.bind(('127.0.0.1', PORT)); s.listen()",
-                        "s = socket.socket(); s.settimeout(5); s.connect(('127.0.0.1', PORT)); found = True", False),
+                        "s = socket.socket(); s.settimeout(60); s.connect(('127.0.0.1', PORT)); found = True", False),
     "UDP on loopback": ("s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('127.0.0.1', PORT))",
                         "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('127.0.0.1', PORT)); s.send(b'x')\n"
                         "import time; time.sleep(0.1); s.send(b'x'); found = True", False),
@@ -188,7 +189,7 @@ def shared(pinfold, tmp_path):
     return folder
 
 
-CONNECT = "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/workspace/s'); s.settimeout(5); print('got', s.recv(9).decode())"
+CONNECT = "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/workspace/s'); s.settimeout(60); print('got', s.recv(9).decode())"
 
 
 @pytest.mark.parametrize("mode, reached", [("", True), (":ro", True), (":cow", False), (None, False)])

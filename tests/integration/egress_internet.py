@@ -156,11 +156,12 @@ def serve(server, handle):
 
 
 def guarded(handle, client):
+    port = client.getsockname()[1]
     try:
         with client:
             handle(client)
     except OSError as error:
-        record(kind="broken", error=str(error))
+        record(kind="broken", port=port, error=str(error))
 
 
 def http(client):

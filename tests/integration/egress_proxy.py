@@ -43,7 +43,7 @@ def exactly(client, size):
 
 def dial(host, port):
     say(asked=f"{host}:{port}")
-    return socket.create_connection(PLACES[host] if host in PLACES else (host, port), timeout=5)
+    return socket.create_connection(PLACES[host] if host in PLACES else (host, port), timeout=60)
 
 
 def http(client):

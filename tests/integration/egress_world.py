@@ -97,7 +97,7 @@ class Internet:
         thread.join()
         return made[0]
 
-    def seen(self, within=20):
+    def seen(self, within=60):
         """All that the recorder has seen by now: it is behind a datagram that is sent now, and again should it be lost. Servers
         may need a moment longer."""
         time.sleep(0.05)
@@ -126,7 +126,7 @@ class Internet:
     def close(self):
         self.marker.close()
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(60)
         for name in (self.host, self.net):
             subprocess.run(["ip", "netns", "delete", name], check=False)
 
@@ -220,7 +220,7 @@ class Harness:
             time.sleep(0.01)
         raise AssertionError(f"no event {start}: {process.events.read_text()}")
 
-    def run(self, *arguments, timeout=60, **kwargs):
+    def run(self, *arguments, timeout=120, **kwargs):
         process = self.start(*arguments, **kwargs)
         try:
             out = process.communicate(timeout=timeout)[0].decode()
@@ -243,7 +243,7 @@ import socket, sys
 for place in sys.argv[1:]:
     host, port = place.rsplit(":", 1)
     try:
-        with socket.create_connection((host, int(port)), timeout=5) as s:
+        with socket.create_connection((host, int(port)), timeout=60) as s:
             s.sendall(b"GET / HTTP/1.0\\r\\nHost: x\\r\\n\\r\\n")
             data = s.recv(100)
             print(place, "answered" if data else "closed")

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import stat
 import subprocess
 import time
@@ -196,20 +197,36 @@ def registry_at(tmp_path, more):
     """Debian's docker-registry on loopback; what it says goes into a file."""
     if shutil.which("docker-registry") is None or shutil.which("skopeo") is None:
         pytest.skip("needs docker-registry and skopeo")
-    port = 20000 + os.getpid() % 20000
-    config = tmp_path / "registry.yml"
-    config.write_text(json.dumps({"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(tmp_path / "registry")}},
-                                  "http": {"addr": f"127.0.0.1:{port}"}, **more}))
-    log = open(tmp_path / "registry.log", "wb")
-    server = subprocess.Popen(["docker-registry", "serve", str(config)], stdout=log, stderr=log)
-    deadline = time.monotonic() + 20
-    while subprocess.run(["skopeo", "list-tags", "--tls-verify=false", f"docker://127.0.0.1:{port}/none"],
-                         capture_output=True).stderr.find(b"refused") >= 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    config, log = tmp_path / "registry.yml", tmp_path / "registry.log"
+
+    def listening(port):
+        """The server, or None: somebody else has taken the port since it was found free."""
+        config.write_text(json.dumps({"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(tmp_path / "registry")}},
+                                      "http": {"addr": f"127.0.0.1:{port}"}, **more}))
+        with open(log, "wb") as out:
+            server = subprocess.Popen(["docker-registry", "serve", str(config)], stdout=out, stderr=out)
+        deadline = time.monotonic() + 60
+        while b"listening on" not in log.read_bytes():
+            assert time.monotonic() < deadline, log.read_bytes()
+            if server.poll() is not None:
+                return None
+            time.sleep(0.01)
+        return server
+    for _ in range(20):
+        port = free_port()
+        if server := listening(port):
+            break
+    else:
+        raise AssertionError(log.read_text())
     yield f"127.0.0.1:{port}"
     server.kill()
     server.wait()
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_a_run_that_is_killed_leaves_its_start(log):
     policy = log.policy("lifecycle")
     run = subprocess.Popen([str(log.pinfold.program), "run", "--policy", policy, "--", "sleep", "60"], env=log.env,
                            user=log.pinfold.uid, group=log.pinfold.uid, cwd="/")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (log.path.exists() and log.path.stat().st_size > 0) and time.monotonic() < deadline:
         time.sleep(0.01)
     run.send_signal(signal.SIGKILL)
@@ -238,7 +238,7 @@ def listen(log, name):
     path = log.pinfold.home / name
     sink.bind(str(path))
     os.chmod(path, 0o777)
-    sink.settimeout(10)
+    sink.settimeout(60)
     return sink, str(path)
 
 

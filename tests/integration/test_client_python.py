@@ -25,7 +25,7 @@ import pinfold as plain  # noqa: E402
 from pinfold import aio  # noqa: E402
 
 
-def eventually(check, deadline=10):
+def eventually(check, deadline=60):
     until = time.monotonic() + deadline
     while not check():
         assert time.monotonic() < until
@@ -120,7 +120,7 @@ def test_a_wait_may_be_given_up_and_signals_reach_the_command(sandbox):
         with pytest.raises(TimeoutError):
             process.wait(0.1)
         process.signal("USR1")
-        result = process.wait(10)
+        result = process.wait(60)
         assert (result.exit_code, result.stdout) == (7, "caught\n")
 
 
@@ -201,7 +201,7 @@ def test_a_log_is_followed_until_the_sandbox_ends(client):
     reader.start()
     sandbox.exec(["echo", "hello"])
     sandbox.kill()
-    reader.join(10)
+    reader.join(60)
     assert b"hello\n" in [record.data for record in seen]
     with pytest.raises(plain.SandboxNotFound):
         list(plain.SandboxHandle(client, "no-such-name").logs())
@@ -316,8 +316,10 @@ def test_who_finds_no_room_is_told(client, sandbox):
     try:
         for _ in range(384):
             connection = plain.client.Connection(client.program.state, sandbox.name)
-            connection.send({"verb": "wait"})
+            connection.send({"verb": "wait", "id": 1})
+            connection.send({"verb": "stats", "id": 2})
             hoard.append(connection)
+            assert connection.receive()["id"] == 2  # then the first has been heard as well
         with pytest.raises(plain.SandboxExhausted):
             sandbox.exec(["true"])
     finally:
@@ -463,8 +465,11 @@ def test_many_threads_call_tools_at_once(tools):
 def test_calls_fail_when_their_server_ends_and_the_next_one_starts_another(tools):
     assert tools.run(ADD, "add", {"a": 1, "b": 1}).ok
     server = tools._server
-    waiting = threading.Timer(0.5, server.kill)
-    waiting.start()
+
+    def kill_once_it_is_called():
+        eventually(lambda: tools._waiting)
+        server.kill()
+    threading.Thread(target=kill_once_it_is_called).start()
     with pytest.raises(plain.SandboxGone):
         tools.run(SLOW, "slow")
     assert tools.run(ADD, "add", {"a": 1, "b": 1}).ok and tools._server is not server
@@ -512,7 +517,7 @@ def test_a_published_port_is_reached_where_the_handle_says(client, as_root):
                   "c, _ = s.accept(); c.sendall(c.recv(9).upper())")
         with sandbox.start(["python3", "-c", server]) as process:
             assert next(iter(process)) == ("stdout", b"up\n")
-            with socket.create_connection((host, int(port)), timeout=10) as connection:
+            with socket.create_connection((host, int(port)), timeout=60) as connection:
                 connection.sendall(b"hello")
                 assert connection.recv(9) == b"HELLO"
     with pytest.raises(plain.PolicyRefused):
@@ -541,7 +546,7 @@ def test_the_examples_of_the_documentation_run(as_root, tmp_path, language):
     for i, example in enumerate(examples):
         file = place / f"example{i}{suffix}"
         file.write_text(example if language == "python" or "import" in example else before + example)
-        done = subprocess.run([interpreter, str(file)], cwd=place, env=env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([interpreter, str(file)], cwd=place, env=env, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout)
     remove_all(plain.SandboxClient(program=as_root.program, state=as_root.state))  # what the pool has started ahead

@@ -116,7 +116,7 @@ class Cri:
         return decode(self.call("ContainerStatus", {1: container})[1][0])
 
     def wait(self, container):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while self.status(container)[3][0] != 2:  # CONTAINER_EXITED
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -158,7 +158,7 @@ state = "{home}/state"
         yield client
     finally:
         daemon.terminate()
-        daemon.wait(30)
+        daemon.wait(60)
         for mounted in reversed([line.split()[1] for line in open("/proc/mounts", encoding="utf-8")]):
             if mounted.startswith(str(home)):
                 subprocess.run(["umount", "-l", mounted], check=False)

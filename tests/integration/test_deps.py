@@ -278,7 +278,7 @@ def test_calls_at_once_build_once(deps):
     assert len([path for path in deps.index.asked if path.endswith("builtdep-1.0.tar.gz")]) == 1
 
 
-def wait_until(condition, seconds=30):
+def wait_until(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it never came"
@@ -338,16 +338,19 @@ def test_what_is_in_use_is_not_installed_anew(deps):
 
 
 def test_gc_never_removes_what_is_in_use(deps):
-    source = "import time\ndef f():\n  print('up', flush=True)\n  time.sleep(4)\n  import tooldep\n  return tooldep.VERSION"
+    source = "import os, time\ndef f():\n  while not os.path.exists('/workspace/go'): time.sleep(0.02)\n  import tooldep\n  return tooldep.VERSION"
+    work = deps.pinfold.home / "work"
+    work.mkdir(mode=0o755)
     deps.value("def f(): pass", ["tooldep==1.0"])
     deps.value("def f(): pass", ["tooldep==2.0"])
     assert deps("deps", "gc")["layers"] == 0  # used a moment ago
-    process = deps.spawn(source, ["tooldep==1.0"])
+    process = deps.spawn(source, ["tooldep==1.0"], "--workspace", f"{work}:ro")
     wait_until(lambda: [row["in_use"] for row in deps("deps", "ls")["layers"] if row["requirements"] == ["tooldep==1.0"]] == [True])
     used = next(row["key"] for row in deps("deps", "ls")["layers"] if row["in_use"])
     assert deps("deps", "gc", "--all")["layers"] == 1
     assert deps.refused("deps", "rm", used)["kind"] == "busy"
     assert deps.kept() == [used]
+    (work / "go").touch()
     assert json.loads(process.communicate(timeout=60)[0])["func_return"] == "1.0"
     assert deps("deps", "rm", used[:8])["removed"] == 1
     assert deps("deps", "ls")["layers"] == [] and [path.name for path in deps.layers.iterdir()] == ["tmp"]
@@ -425,12 +428,16 @@ def test_an_install_script_of_npm_stays_inside(deps):
 def test_the_clients_configured_index_where_there_is_one(deps):
     """What the host's own pip is configured with; which hosts it needs is asked of it at run time."""
     python = shutil.which("python3") or "/usr/bin/python3"
-    try:
-        asked = subprocess.run([python, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed", "--no-deps", "--report", "-", "six"],
-                               capture_output=True, timeout=40, cwd="/tmp")
-        url = json.loads(asked.stdout)["install"][0]["download_info"]["url"]
-    except (subprocess.TimeoutExpired, ValueError, KeyError, IndexError):
-        pytest.skip("this host's pip reaches no index")
+
+    def found():
+        """Where the host's pip finds it."""
+        try:
+            asked = subprocess.run([python, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed", "--no-deps", "--report", "-", "six"],
+                                   capture_output=True, timeout=40, cwd="/tmp")
+            return json.loads(asked.stdout)["install"][0]["download_info"]["url"]
+        except (subprocess.TimeoutExpired, ValueError, KeyError, IndexError):
+            pytest.skip("this host's pip reaches no index")
+    url = found()
     host = url.split("/")[2].rpartition("@")[2]
     if "HTTPS_PROXY" in os.environ or "https_proxy" in os.environ or not url.startswith("http"):
         pytest.skip("this host's pip goes through a proxy or to files")
@@ -438,26 +445,37 @@ def test_the_clients_configured_index_where_there_is_one(deps):
     environment, path = deps.env, f"{pathlib.Path(python).parent}:/usr/local/bin:/usr/bin:/bin"
     kept = {key: value for key, value in os.environ.items() if key.startswith("PIP_")}
     deps.env = lambda **extra: environment(**{**extra, **kept, "PATH": path, "HOME": os.environ.get("HOME", "/root")})
-    assert deps.value("def f():\n  import six\n  return six.PY3", ["six"]) is True
+    result = deps.call("def f():\n  import six\n  return six.PY3", ["six"])
+    if "error" in result:
+        found()  # an index that has failed meanwhile is no fault of ours
+        result = deps.call("def f():\n  import six\n  return six.PY3", ["six"])
+    assert result.get("func_return") is True, result
 
 
 @needs_npm
 def test_the_clients_configured_registry_where_there_is_one(deps):
     """What the host's own npm is configured with."""
-    try:
-        asked = subprocess.run(["npm", "view", "is-number@7.0.0", "dist.tarball"], capture_output=True, timeout=60, cwd="/tmp", text=True)
-        host = asked.stdout.strip().split("/")[2].rpartition("@")[2]
-    except (subprocess.TimeoutExpired, IndexError):
-        pytest.skip("this host's npm reaches no registry")
+
+    def found():
+        """Where the host's npm finds it."""
+        try:
+            asked = subprocess.run(["npm", "view", "is-number@7.0.0", "dist.tarball"], capture_output=True, timeout=60, cwd="/tmp", text=True)
+            return asked.stdout.strip(), asked.stdout.strip().split("/")[2].rpartition("@")[2]
+        except (subprocess.TimeoutExpired, IndexError):
+            pytest.skip("this host's npm reaches no registry")
+    url, host = found()
     if any(name.lower() in ("https_proxy", "npm_config_proxy", "npm_config_https_proxy") for name in os.environ):
         pytest.skip("this host's npm goes through a proxy")
-    host += "" if ":" in host else ":443" if asked.stdout.startswith("https") else ":80"
+    host += "" if ":" in host else ":443" if url.startswith("https") else ":80"
     deps("config", "update", "default", "-", content={"npm_registry": None, "index_hosts": [host]})
     environment = deps.env
     kept = {key: value for key, value in os.environ.items() if key.lower().startswith("npm_config_")}
     deps.env = lambda **extra: environment(**{**extra, **kept, "HOME": os.environ.get("HOME", "/root")})
     source = "import isNumber from 'is-number';\nexport function f({ text }) { return [isNumber(text), isNumber('x')]; }"
     result = deps.call(source, ["is-number@7.0.0"], language="javascript", args={"text": "12"})
+    if "error" in result:
+        found()  # a registry that has failed meanwhile is no fault of ours
+        result = deps.call(source, ["is-number@7.0.0"], language="javascript", args={"text": "12"})
     assert result.get("func_return") == [True, False], result
 
 

@@ -219,4 +219,4 @@ except OSError: print("nobody")
                             (inside.internet.net, ["192.0.2.1", "2001:db8::1", "198.18.0.1"])):
         done = subprocess.run(["nsenter", f"--net=/run/netns/{network}", PYTHON, "-c", knock, *places], capture_output=True, text=True)
         assert done.stdout == ""
-    assert process.communicate(timeout=20)[0] == "nobody\n"
+    assert process.communicate(timeout=60)[0] == "nobody\n"

@@ -63,7 +63,7 @@ sys.stdin.readline()
 ONE = """
 import socket
 for _ in range(20):
-    s = socket.create_connection(("api.example.com", 7010), timeout=30)
+    s = socket.create_connection(("api.example.com", 7010), timeout=60)
     assert s.recv(10) == b"hello\\n"
 print("served")
 """

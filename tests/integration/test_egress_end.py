@@ -17,7 +17,7 @@ RATE, MUCH = 300_000, 3_000_000
 # Nothing is left unread: a program that leaves an answer unread resets its connection, here and anywhere.
 SEND = """
 import os, socket, sys
-s = socket.create_connection(("api.example.com", 7004), timeout=20)
+s = socket.create_connection(("api.example.com", 7004), timeout=60)
 assert s.recv(10) == b"bye\\n" and s.recv(10) == b""
 s.sendall(bytes(int(sys.argv[1])))
 os._exit(0)
@@ -28,7 +28,7 @@ def counted(internet):
     """What the server has got, or the error that its reading has ended with."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        found = [f.get("bytes", f.get("error")) for f in internet.seen() if f["kind"] in ("counted", "broken")]
+        found = [f.get("bytes", f.get("error")) for f in internet.seen() if f["kind"] == "counted" or f["kind"] == "broken" and f["port"] == 7004]
         if found:
             return found[0]
     raise AssertionError("the server has seen no end")
@@ -88,7 +88,7 @@ def test_a_connection_that_is_left_open_holds_no_run_up(inside):
     """The other end never reads and never ends; there is nothing to wait for."""
     code = """
 import os, socket
-s = [socket.create_connection(("api.example.com", 7001), timeout=20) for _ in range(20)]
+s = [socket.create_connection(("api.example.com", 7001), timeout=60) for _ in range(20)]
 for one in s: one.sendall(b"x" * 100)
 os._exit(0)
 """
@@ -99,7 +99,7 @@ os._exit(0)
 
 HOLD = """
 import socket, time
-s = socket.create_connection(("api.example.com", 7001), timeout=20)
+s = socket.create_connection(("api.example.com", 7001), timeout=60)
 s.sendall(b"x" * 1000)
 print(len(s.recv(5)), flush=True)
 time.sleep(600)
@@ -122,7 +122,7 @@ def test_what_a_stopped_sandbox_had_open_is_in_its_bill(kept):
     sandbox = kept(https("api.example.com", [7001]), options=["--label", "tenant=a"])
     process = hold_one(sandbox)
     assert sandbox.verb("rm", "--force", sandbox.name).returncode == 0
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     assert billed(sandbox) == [("a", 1000, 5)]
 
 
@@ -151,7 +151,7 @@ def test_an_answer_that_comes_with_a_reset_is_read(harness):
     code = """
 import socket
 for _ in range(100):
-    s = socket.create_connection(("api.example.com", 7005), timeout=20)
+    s = socket.create_connection(("api.example.com", 7005), timeout=60)
     try:
         while True: s.sendall(b"x" * 65536)
     except (BrokenPipeError, ConnectionResetError): pass

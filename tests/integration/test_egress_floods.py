@@ -25,7 +25,7 @@ def flood(names):
             for _ in range(waiting): found += s.recv(600)[7]
             waiting = 0
     return found
-def greeted(host): return socket.create_connection((host, 7002), timeout=30).recv(10)
+def greeted(host): return socket.create_connection((host, 7002), timeout=60).recv(10)
 """
 
 
@@ -78,7 +78,7 @@ sys.stdin.read()
         assert memory_of(harness.wait_for(process, "broker ").split()[1]) < 32 * 1024
     finally:
         process.stdin.close()
-        process.wait(30)
+        process.wait(60)
     assert {f["name"] for f in harness.internet.seen() if f["kind"] == "question"} == {"a.files.example.org"}
 
 

@@ -15,7 +15,7 @@ PLACES = {"only.behind.example.net": [PUBLIC, 7002], "api.example.com": [PUBLIC,
 TALK = """
 import socket, sys
 for host in sys.argv[1:]:
-    try: print(host, socket.create_connection((host, 7002), timeout=8).recv(100).decode().strip() or "closed")
+    try: print(host, socket.create_connection((host, 7002), timeout=60).recv(100).decode().strip() or "closed")
     except OSError as error: print(host, "refused")
 """
 
@@ -79,7 +79,7 @@ import socket, ssl
 for name in ("api.example.com", "www.example.com"):
     context = ssl.create_default_context(); context.check_hostname = False; context.verify_mode = ssl.CERT_NONE
     try:
-        with socket.create_connection(("api.example.com", 443), timeout=5) as raw, context.wrap_socket(raw, server_hostname=name) as s:
+        with socket.create_connection(("api.example.com", 443), timeout=60) as raw, context.wrap_socket(raw, server_hostname=name) as s:
             s.sendall(b"GET /x HTTP/1.1\\r\\nHost: api.example.com\\r\\n\\r\\n")
             print(name, s.recv(1000).split(b"\\r\\n\\r\\n")[1].decode())
     except OSError: print(name, "refused")
@@ -151,9 +151,9 @@ serve(1081, SOCKS)
 ASK = """
 import errno, socket, sys
 for word in sys.argv[1:]:
-    s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 1)
+    s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 1 if word == "silent" else 5)
     try:
-        s.connect((socket.gethostbyname(word + ".example.net"), 7002)); s.settimeout(5); print(word, s.makefile("rb").read(5).decode() or "ended")
+        s.connect((socket.gethostbyname(word + ".example.net"), 7002)); s.settimeout(60); print(word, s.makefile("rb").read(5).decode() or "ended")
     except OSError as error: print(word, errno.errorcode.get(error.errno, "?"))
 """
 

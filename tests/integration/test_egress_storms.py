@@ -39,7 +39,7 @@ def test_a_thousand_held_connections_take_less_than_64_kib_each(harness):
     code = """
 import socket, sys
 place = socket.getaddrinfo("api.example.com", 7002, socket.AF_INET, socket.SOCK_STREAM)[0][4]
-held = [socket.create_connection(place, timeout=20) for _ in range(1 if sys.argv[1] == "few" else 1000)]
+held = [socket.create_connection(place, timeout=60) for _ in range(1 if sys.argv[1] == "few" else 1000)]
 for s in held: s.recv(10)
 print("held", flush=True)
 sys.stdin.read()
@@ -108,7 +108,7 @@ sys.stdin.read()
 def test_the_other_end_may_end_its_half_first(harness):
     code = """
 import socket
-s = socket.create_connection(("api.example.com", 7004), timeout=10)
+s = socket.create_connection(("api.example.com", 7004), timeout=60)
 print(s.recv(10), s.recv(10))
 for _ in range(64): s.sendall(bytes(65536))
 s.close()
@@ -117,7 +117,7 @@ s.close()
     assert out == "b'bye\\n' b''\n"
     until, counted = time.monotonic() + 30, []
     while not counted and time.monotonic() < until:
-        counted = [f.get("bytes", f.get("error")) for f in harness.internet.seen() if f["kind"] in ("counted", "broken")]
+        counted = [f.get("bytes", f.get("error")) for f in harness.internet.seen() if f["kind"] == "counted" or f["kind"] == "broken" and f["port"] == 7004]
     assert counted == [64 * 65536]
 
 
@@ -126,7 +126,7 @@ def test_a_poisoned_answer_changes_no_name(harness):
     code = """
 import socket
 for name in ("poison.example.com", "www.example.com", "api.example.com"):
-    print(socket.create_connection((name, 7002), timeout=20).recv(10))
+    print(socket.create_connection((name, 7002), timeout=60).recv(10))
 """
     _, out, events = harness.run(PYTHON, "-c", code, rules=["*.example.com:7002"])
     assert out == "b'hello\\n'\n" * 3, out
@@ -138,7 +138,7 @@ def test_a_name_without_a_time_to_live_is_asked_for_each_time_and_screened_each_
     code = """
 import socket
 for _ in range(5):
-    try: print(socket.create_connection(("turn.example.com", 7002), timeout=20).recv(10))
+    try: print(socket.create_connection(("turn.example.com", 7002), timeout=60).recv(10))
     except OSError: print("refused")
 """
     _, out, _ = harness.run(PYTHON, "-c", code, rules=["turn.example.com:7002"])

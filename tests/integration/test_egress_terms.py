@@ -12,12 +12,12 @@ HELLO = """
 import socket, ssl, sys
 def fetch(port, name):
     context = ssl.create_default_context(); context.check_hostname = False; context.verify_mode = ssl.CERT_NONE
-    with socket.create_connection(("api.example.com", port), timeout=5) as raw:
+    with socket.create_connection(("api.example.com", port), timeout=60) as raw:
         with context.wrap_socket(raw, server_hostname=name) as s:
             s.sendall(b"GET /secure HTTP/1.1\\r\\nHost: api.example.com\\r\\n\\r\\n")
             return s.recv(1000).split(b"\\r\\n\\r\\n")[1].decode()
 def plain(port):
-    with socket.create_connection(("api.example.com", port), timeout=5) as raw:
+    with socket.create_connection(("api.example.com", port), timeout=60) as raw:
         raw.sendall(b"GET / HTTP/1.1\\r\\nHost: api.example.com\\r\\n\\r\\n")
         raw.recv(100)  # a TLS server says nothing to it: whether it has come is in the events
 for what, call in (("own", lambda: fetch(443, "api.example.com")), ("other", lambda: fetch(443, "www.example.com")),
@@ -51,7 +51,7 @@ def hello(name, inner):
     message = b"\\1" + len(body).to_bytes(3, "big") + body
     return b"\\x16\\3\\1" + struct.pack("!H", len(message)) + message
 for name, inner in ((b"api.example.com", False), (b"api.example.com", True), (b"public.example.net", True)):
-    with socket.create_connection(("api.example.com", 443), timeout=5) as s:
+    with socket.create_connection(("api.example.com", 443), timeout=60) as s:
         s.sendall(hello(name, inner))
         try: print(name.decode(), inner, "passed" if s.recv(100) else "closed")
         except OSError: print(name.decode(), inner, "refused")
@@ -71,7 +71,7 @@ def test_tls_and_http_can_be_asked_for_on_any_port(inside):
     code = """
 import socket
 for port, data in ((7000, b"not tls at all"), (7002, b"GET / HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n")):
-    s = socket.create_connection(("api.example.com", port), timeout=5)
+    s = socket.create_connection(("api.example.com", port), timeout=60)
     try:
         s.sendall(data)
         s.shutdown(socket.SHUT_WR)
@@ -89,7 +89,7 @@ def many(host, count, port=7002):
     return f"""
 import socket
 for i in range({count}):
-    try: print(socket.create_connection(("{host}", {port}), timeout=5).recv(100).decode().strip())
+    try: print(socket.create_connection(("{host}", {port}), timeout=60).recv(100).decode().strip())
     except OSError: print("reset")
 """
 
@@ -123,15 +123,18 @@ def test_a_connection_ends_that_is_idle_or_old(inside, limit):
     policy = inside.policy(extends=["tool"], network={"egress": [https("api.example.com", [7002])], "limits": {limit: "1s"}})
     code = """
 import socket, time
-s = socket.create_connection(("api.example.com", 7002), timeout=60)
-s.recv(100)
-start = time.monotonic()
-try: s.recv(1)
-except ConnectionResetError: print("reset", time.monotonic() - start > 0.5)
+while True:
+    start = time.monotonic()
+    s = socket.create_connection(("api.example.com", 7002), timeout=60)
+    try: s.recv(100)
+    except ConnectionResetError: continue  # on a busy machine it may be old before its first word is read
+    try: s.recv(1)
+    except ConnectionResetError: print("reset", time.monotonic() - start > 0.5)
+    break
 """
     out, events, _ = inside.events(PYTHON, "-c", code, policy=policy)
     assert out == "reset True\n"
-    assert [e["reason"] for e in events if e["event"] == "refuse"] == ["budget"]
+    assert {e["reason"] for e in events if e["event"] == "refuse"} == {"budget"}
 
 
 def test_connections_at_once_are_counted_while_they_are_open(inside):
@@ -155,7 +158,7 @@ while one() is None: time.sleep(0.05)  # until the broker has seen that end
 RCODE = """
 import socket, struct
 m = struct.pack("!HHHHHH", 7, 0x100, 1, 0, 0, 0) + b"\\4nope\\7example\\3com\\0" + struct.pack("!HH", 1, 1)
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(3); s.connect(("9.9.9.9", 53)); s.send(m)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60); s.connect(("9.9.9.9", 53)); s.send(m)
 print(s.recv(600)[3] & 15)
 """
 

@@ -52,7 +52,7 @@ def image(tmp_path_factory):
 
 
 def wait_for(path, process):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not path.exists():
         assert process.poll() is None and time.monotonic() < deadline, "the daemon doesn't come up"
         time.sleep(0.05)
@@ -178,7 +178,7 @@ def rootless(programs, image, tmp_path_factory):
         run("rm", "--all", "--force", "--time", "0")
     finally:
         call(["pkill", "-KILL", "-U", user])  # the pause process of its user namespace
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while call(["userdel", user]).returncode == 8 and time.monotonic() < deadline: # its processes are still ending
             time.sleep(0.1)
 
@@ -313,7 +313,7 @@ def ctr(programs, podman, tmp_path_factory):
     run.image = run("images", "ls", "-q").stdout.split()[0]
     yield run
     daemon.terminate()
-    daemon.wait(20)
+    daemon.wait(60)
 
 
 def test_ctr_runs_execs_pauses_and_deletes(ctr):
@@ -351,7 +351,7 @@ def docker(programs, image, tmp_path_factory):
     assert run("import", image, "bb").returncode == 0
     yield run
     daemon.terminate()
-    daemon.wait(30)
+    daemon.wait(60)
 
 
 @pytest.mark.parametrize("command, code", [(["echo", "hi"], 0), (["sh", "-c", "exit 9"], 9), (["nosuch"], 127),

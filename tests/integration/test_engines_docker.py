@@ -125,7 +125,7 @@ def test_ctr_s_life(ctr, tmp_path):  # noqa: F811
         assert json.loads(ctr("container", "info", "life").stdout)["ID"] == "life"
         assert ctr("task", "metrics", "life").returncode == 0
         assert ctr("task", "kill", "-s", "USR1", "life").returncode == 0
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while "STOPPED" not in ctr("task", "ls").stdout:
             assert time.monotonic() < deadline
             time.sleep(0.05)

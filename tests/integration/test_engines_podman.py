@@ -111,7 +111,7 @@ def running(podman):  # noqa: F811
     made = podman("run", "-d", "localhost/bb", "sh", "-c", "trap 'echo got; exit 5' USR1; echo up; while :; do sleep 0.1; done")
     assert made.returncode == 0, made.stderr
     name = made.stdout.strip()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while "up" not in podman("logs", name).stdout:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -199,7 +199,7 @@ def test_a_container_is_created_and_started_with_its_output(podman):  # noqa: F8
 
 def test_a_detached_one_removes_itself(podman):  # noqa: F811
     name = podman("run", "-d", "--rm", "localhost/bb", "true").stdout.strip()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while podman("container", "exists", name).returncode == 0:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -207,7 +207,7 @@ def test_a_detached_one_removes_itself(podman):  # noqa: F811
 
 def test_it_is_restarted_on_failure(podman):  # noqa: F811
     name = podman("run", "-d", "--restart", "on-failure:2", "localhost/bb", "sh", "-c", "exit 3").stdout.strip()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while podman("inspect", "-f", "{{.RestartCount}}", name).stdout.strip() != "2":
         assert time.monotonic() < deadline
         time.sleep(0.1)

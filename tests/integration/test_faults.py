@@ -149,7 +149,7 @@ def test_a_kill_of_what_is_to_be_init_at_any_moment_leaves_nothing(as_root, orph
             pass
         time.sleep(draw.random() * 0.006)
         os.kill(made[-1], signal.SIGKILL)
-        _, err = process.communicate(timeout=10)
+        _, err = process.communicate(timeout=60)
         assert process.returncode in (125, 137), err
         assert err.startswith(b"pinfold: ") and err.count(b"\n") == 1, err
         told[err] += 1
@@ -178,7 +178,7 @@ def test_a_kill_of_init_is_told_and_leaves_nothing(pinfold, orphanage):
     process = started(pinfold)
     (init,) = children_of(process.pid)
     os.kill(init, signal.SIGKILL)
-    _, err = process.communicate(timeout=5)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 137 and b"killed from outside" in err, (process.returncode, err)
     nothing_is_left(pinfold, mounts(pinfold))
 
@@ -188,7 +188,7 @@ def test_a_kill_of_the_command_is_its_exit_code(pinfold, orphanage):
     (init,) = children_of(process.pid)
     (command,) = children_of(init)
     os.kill(command, signal.SIGKILL)
-    process.communicate(timeout=5)
+    process.communicate(timeout=60)
     assert process.returncode == 137
     nothing_is_left(pinfold, mounts(pinfold))
 
@@ -210,7 +210,7 @@ def test_a_stopped_supervisor_ends_its_run_when_it_goes_on(each_io):
     process.send_signal(signal.SIGSTOP)
     time.sleep(0.6)  # longer than the run may last
     process.send_signal(signal.SIGCONT)
-    process.communicate(timeout=5)
+    process.communicate(timeout=60)
     assert process.returncode == 124
 
 
@@ -234,7 +234,7 @@ def probe(pinfold, prefix, argv):
                         limits[name] = (group / name).read_text()
             break
     try:
-        out, err = process.communicate(b"\n", timeout=10)
+        out, err = process.communicate(b"\n", timeout=60)
     except subprocess.TimeoutExpired:
         process.kill()
         raise AssertionError("it hangs") from None

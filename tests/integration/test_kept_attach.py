@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from kept_sandbox import DEADLINE, eventually, kept, kept_by_root, message, reply  # noqa: F401 (fixtures)
+from kept_sandbox import DEADLINE, eventually, kept, kept_by_root, message, paced, reply  # noqa: F401 (fixtures)
 
 
 def detached(kept, name, *command, options=()):
@@ -142,20 +142,29 @@ def test_a_gap_is_told_to_who_comes_too_late(kept):
 
 def test_grep_chooses_records_of_output(kept):
     kept.up("work")
-    kept.exec("work", "sh", "-c", "echo warning: a; sleep 0.1; echo fine; sleep 0.1; echo error: b")
+    for word in ("warning: a", "fine", "error: b"):  # a record each
+        kept.exec("work", "echo", word)
     assert kept.ok("logs", "work", "--grep", "^(warning|error):") == "warning: a\nerror: b\n"
     assert [r["data"] for r in kept.records("work", "--grep", "fi.e")] == ["fine\n"]
     assert kept.call("logs", "work", "--grep", "(").returncode == 125
 
 
 def test_a_life_is_renewed(kept):
-    kept.up("work", "--idle-timeout", "600ms", "--lifetime", "60s")
-    for _ in range(6):
-        time.sleep(0.2)
-        kept.ok("renew", "work")
-    kept.ok("renew", "work", "--idle-timeout", "60s")
-    time.sleep(0.8)
-    assert kept.show("work")["state"] == "running"
+    def renewed(span):
+        kept.up("work", "--idle-timeout", f"{600 * span}ms", "--lifetime", "1h")
+        last, alive, in_time = time.monotonic(), True, True
+        for options in [()] * 6 + [("--idle-timeout", "1h")]:
+            time.sleep(0.2 * span)
+            alive = kept.call("renew", "work", *options).returncode == 0 and alive
+            in_time, last = in_time and time.monotonic() - last < 0.6 * span, time.monotonic()
+        if in_time:
+            time.sleep(0.8 * span)
+            assert alive and kept.show("work")["state"] == "running"
+        else:
+            kept.ok("rm", "--force", "work")
+        return in_time
+
+    paced(renewed)
     kept.ok("renew", "work", "--lifetime", "50ms")
     eventually(lambda: kept.list()[0]["state"] == "ended", "the lifetime is over")
     assert kept.show("work")["end"]["why"] == "lifetime"

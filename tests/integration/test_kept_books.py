@@ -303,7 +303,7 @@ def test_a_limit_of_cpu_time_ends_one_command_and_not_the_sandbox(root_books):
     started = time.monotonic()
     spent = books.json("work", "sh", "-c", "while :; do :; done")
     assert spent["status"] == "timeout" and spent["exit_code"] == 124 and 150 < spent["usage"]["cpu_ms"] < 2000
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 25
     assert books.json("work", "true")["status"] == "success"
 
 

@@ -13,7 +13,8 @@ from kept_sandbox import DEADLINE, eventually, kept, kept_by_root, message, repl
 
 CONNECTIONS, SHARE = 512, 384  # of all clients, and of one process: runtime/kept/parts.h
 
-# Connects so often, sends the same on each connection, and says so; then stays until its input ends.
+# Connects so often, sends the same on each connection, awaits an answer on each where it is to, and says so; then stays until its input
+# ends.
 CROWD = """
 import os, resource, socket, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
@@ -27,6 +28,11 @@ for _ in range(int(sys.argv[2])):
     except OSError:
         pass
     kept.append(one)
+for one in kept if sys.argv[4] else []:
+    try:
+        one.recv(1)  # the answer to its last message, or its end
+    except OSError:
+        pass
 print("here", flush=True)
 sys.stdin.read()
 """
@@ -39,8 +45,9 @@ def folder_of(kept, name):
 class Crowd:
     """A process with many connections."""
 
-    def __init__(self, kept, name, count, sends=b""):
-        self.process = kept.pinfold.spawn(["/usr/bin/python3", "-c", CROWD, folder_of(kept, name), str(count), sends.hex()],
+    def __init__(self, kept, name, count, sends=b"", answered=False):
+        argv = ["/usr/bin/python3", "-c", CROWD, folder_of(kept, name), str(count), sends.hex(), "yes" if answered else ""]
+        self.process = kept.pinfold.spawn(argv,
                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.process.stdout.readline() == b"here\n"
 
@@ -49,6 +56,13 @@ class Crowd:
 
     def __exit__(self, *_):
         self.process.communicate()
+
+
+class Waiting(Crowd):
+    """Each waits for the end of the sandbox. The supervisor has heard all of them: it has answered what they have said after that."""
+
+    def __init__(self, kept, name, count):
+        super().__init__(kept, name, count, message(verb="wait") + message(verb="stats"), answered=True)
 
 
 def is_closed(client):
@@ -69,7 +83,7 @@ ASK = """
 import os, socket, sys
 os.chdir(sys.argv[1])
 client = socket.socket(socket.AF_UNIX)
-client.settimeout(10)
+client.settimeout(60)
 client.connect("control")
 print("connected")
 try:
@@ -136,14 +150,14 @@ def test_the_connection_that_has_been_silent_longest_makes_room(kept):
 
 def test_one_process_that_waits_everywhere_leaves_room_for_others(kept):
     kept.up("work")
-    with Crowd(kept, "work", CONNECTIONS + 50, message(verb="wait")):
+    with Waiting(kept, "work", CONNECTIONS + 50):
         assert kept.show("work")["clients"] == SHARE + 1
         assert kept.exec("work", "echo", "alive").stdout == b"alive\n"
 
 
 def test_where_everybody_waits_the_next_one_is_told(kept):
     kept.up("work")
-    with Crowd(kept, "work", SHARE, message(verb="wait")), Crowd(kept, "work", CONNECTIONS - SHARE, message(verb="wait")):
+    with Waiting(kept, "work", SHARE), Waiting(kept, "work", CONNECTIONS - SHARE):
         done = kept.exec("work", "true", options=["--json"])
         assert done.returncode == 125
         assert b'"exhausted"' in done.stdout and b"clients of this sandbox wait" in done.stdout
@@ -200,7 +214,7 @@ def test_where_descriptors_are_all_in_use_the_next_one_is_told_and_nobody_spins(
     supervisor = kept_by_root.show("work")["supervisor"]
     used = len(os.listdir(f"/proc/{supervisor}/fd"))
     resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (used + 100,) * 2)
-    with Crowd(kept_by_root, "work", 100, message(verb="wait")):
+    with Waiting(kept_by_root, "work", 100):
         assert b"no descriptors left" in kept_by_root.exec("work", "true").stderr
         resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (used, used + 100))  # now accept(2) itself fails
         with kept_by_root.connect("work") as unheard:

@@ -8,9 +8,9 @@ import subprocess
 
 import pytest
 
-from kept_sandbox import eventually, kept, kept_by_root, message  # noqa: F401 (fixtures)
+from kept_sandbox import DEADLINE, eventually, gone, kept, kept_by_root  # noqa: F401 (fixtures)
 from test_kept_books import Books, books, root_books  # noqa: F401 (fixtures)
-from test_kept_crowds import CONNECTIONS, SHARE, Crowd
+from test_kept_crowds import CONNECTIONS, SHARE, Waiting
 
 
 def test_a_stop_waits_no_longer_than_its_commands_live(kept):
@@ -18,14 +18,6 @@ def test_a_stop_waits_no_longer_than_its_commands_live(kept):
     kept.ok("exec", "work", "--detach", "--", "sleep", "4321")
     kept.ok("stop", "work", "--grace", "1h")  # the call itself is given a minute
     assert kept.show("work")["end"] == {"why": "stopped", "cleared": True}
-
-
-def is_alive(pid):
-    try:
-        os.kill(pid, 0)
-        return True
-    except ProcessLookupError:
-        return False
 
 
 @pytest.mark.parametrize("what", ["its directory", "its socket", "another file in its place"])
@@ -42,7 +34,7 @@ def test_a_sandbox_whose_directory_is_removed_ends_and_the_log_says_why(books, w
         (folder / "control").unlink()
     if what == "another file in its place":
         (folder / "control").touch()
-    eventually(lambda: not is_alive(supervisor), "it lives on, and nobody can find it", 30)
+    eventually(lambda: gone(supervisor), "it lives on, and nobody can find it")
     ends = [record for record in books.audit() if record["event"] == "end"]
     assert [(end["sandbox"], end["data"]["why"]) for end in ends] == [("work", "its directory was removed")]
     assert books.events().count("exec-end") == 1
@@ -57,7 +49,7 @@ def test_a_state_directory_that_is_removed_whole_leaves_no_process_and_no_group(
     supervisor, groups = books.show("work")["supervisor"], books.pinfold.groups()
     assert [group for group in groups if group.name.isdigit()]
     shutil.rmtree(books.pinfold.state)
-    eventually(lambda: not is_alive(supervisor), "it lives on, and nobody can find it", 30)
+    eventually(lambda: gone(supervisor), "it lives on, and nobody can find it")
     assert books.audit()[-1]["event"] == "end" and books.audit()[-1]["data"]["why"] == "its directory was removed"
     assert [group for group in groups if group.name.isdigit() and group.exists()] == []
     for group in groups:
@@ -76,8 +68,8 @@ def test_a_supervisor_that_is_told_to_end_over_and_over_ends_its_sandbox_once(ke
     for _ in range(2000):  # more than one is taken on its own, and the last comes before the command's sleep is over
         with contextlib.suppress(ProcessLookupError):
             os.kill(supervisor, number)
-    eventually(lambda: not is_alive(supervisor), "it doesn't end")
-    assert waiting.wait(10) == 0
+    eventually(lambda: gone(supervisor), "it doesn't end")
+    assert waiting.wait(DEADLINE) == 0
     waiting.stdout.close()
     assert kept_by_root.show("work")["end"] == {"why": "its supervisor was told to end", "cleared": True}
     assert "bye" in kept_by_root.ok("logs", "work")
@@ -90,7 +82,7 @@ def test_a_second_stop_of_less_grace_hurries_the_first(kept_by_root):
     first = kept_by_root.pinfold.spawn(kept_by_root.argv("stop", "work", "--grace", "1h"))
     eventually(lambda: "asked" in kept_by_root.ok("logs", "work"), "the command isn't asked")
     kept_by_root.ok("stop", "work", "--grace", "1s")
-    assert first.wait(10) == 0
+    assert first.wait(DEADLINE) == 0
     assert kept_by_root.ok("logs", "work").count("asked") == 1
 
 
@@ -129,7 +121,7 @@ def group_processes(groups):
 def test_a_sandbox_whose_supervisor_has_no_room_to_be_asked_is_ended_all_the_same(root_books, verb):
     """Everybody waits, so that a new client is refused; what is refused to `stop` is not to who kills."""
     root_books.up("work", audit={"record": ["lifecycle"]})
-    with Crowd(root_books, "work", SHARE, message(verb="wait")), Crowd(root_books, "work", CONNECTIONS - SHARE, message(verb="wait")):
+    with Waiting(root_books, "work", SHARE), Waiting(root_books, "work", CONNECTIONS - SHARE):
         assert b"wait for something already" in root_books.call("stop", "work").stderr
         root_books.ok(*verb, "work")
     end = [record for record in root_books.audit() if record["event"] == "end"]
@@ -143,7 +135,7 @@ def test_a_sandbox_whose_supervisor_stands_still_is_ended_all_the_same(kept_by_r
     os.kill(supervisor, signal.SIGSTOP)
     kept_by_root.ok("kill", "work")
     assert kept_by_root.show("work")["end"] == {"why": "killed", "cleared": True}
-    eventually(lambda: not is_alive(supervisor), "it lives on", 30)
+    eventually(lambda: gone(supervisor), "it lives on")
 
 
 def test_a_frozen_sandbox_whose_supervisor_takes_nothing_in_is_killed_and_cleared(kept_by_root):
@@ -156,7 +148,7 @@ def test_a_frozen_sandbox_whose_supervisor_takes_nothing_in_is_killed_and_cleare
     with deaf(supervisor):
         kept_by_root.ok("rm", "--force", "work")
     assert group_processes(groups) == [] and [group for group in groups if group.exists()] == []
-    eventually(lambda: not is_alive(supervisor), "it lives on", 30)
+    eventually(lambda: gone(supervisor), "it lives on")
     assert kept_by_root.list() == []
 
 

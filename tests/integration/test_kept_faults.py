@@ -14,11 +14,10 @@ import subprocess
 
 import pytest
 
-from kept_sandbox import Kept, eventually, kept, kept_by_root  # noqa: F401 (fixtures)
+from kept_sandbox import DEADLINE, Kept, eventually, gone, kept, kept_by_root  # noqa: F401 (fixtures)
 from test_faults import UNTOUCHED, places
 from test_kept_books import Books, root_books  # noqa: F401 (fixture)
 from test_kept_crowds import memory_of, ticks_of
-from test_kept_ends import is_alive
 from test_kept_sweeps import attached, ends, nothing_is_left
 
 STRIDE = int(os.environ.get("PINFOLD_SWEEP_STRIDE", "9"))
@@ -72,7 +71,7 @@ def test_a_failing_call_of_a_supervisor_means_refusal_or_the_same_walls(kept_by_
         if not kept.list():
             kept.ok("up", "work", "--policy", policy)
         tracer = attached(kept.show("work")["supervisor"], tmp_path / "trace", *options)
-        done = kept.call("exec", *COMMAND, timeout=30)
+        done = kept.call("exec", *COMMAND, timeout=120)
         ends(tracer)
         tried += 1
         told += done.returncode != 0
@@ -102,10 +101,10 @@ def test_a_failing_call_while_a_sandbox_is_made_means_refusal_or_the_same_walls(
         """The tracer lets go of what it traces before a command runs, whose own calls would fail as well."""
         with open(tmp_path / "out", "w+b") as out:
             tracer = kept.pinfold.spawn(["strace", "-I", "2", "-f", "-o", str(log), *options, *argv], stdout=out, stderr=subprocess.STDOUT)
-            eventually(lambda: tracer.poll() is not None or any("supervisor" in s for s in kept.list()), "neither up nor refused", 30)
+            eventually(lambda: tracer.poll() is not None or any("supervisor" in s for s in kept.list()), "neither up nor refused")
             tracer.terminate()
-            tracer.wait(30)
-            done = kept.call("exec", *COMMAND, timeout=30)
+            tracer.wait(DEADLINE)
+            done = kept.call("exec", *COMMAND, timeout=120)
             nothing_is_left(kept)
             out.seek(0)
             return out.read(), done
@@ -153,12 +152,12 @@ def test_while_a_supervisor_stands_still_a_flood_waits_in_its_pipe(kept_by_root)
 
     def goes_on():
         before = ticks_of(writer)
-        eventually(lambda: ticks_of(writer) > before + 2, "the flood stands still", 30)
+        eventually(lambda: ticks_of(writer) > before + 2, "the flood stands still")
 
     goes_on()
     os.kill(supervisor, signal.SIGSTOP)
-    eventually(lambda: state_of(supervisor) == "T", "it isn't stopped", 30)
-    eventually(lambda: state_of(writer) == "S", "the flood goes on", 30)  # its pipe is full, and nobody reads
+    eventually(lambda: state_of(supervisor) == "T", "it isn't stopped")
+    eventually(lambda: state_of(writer) == "S", "the flood goes on")  # its pipe is full, and nobody reads
     spent, memory = ticks_of(writer), memory_of(supervisor)
     for _ in range(200):
         assert state_of(writer) == "S" and ticks_of(writer) == spent and memory_of(supervisor) <= memory
@@ -199,14 +198,14 @@ def test_a_supervisor_that_is_killed_for_want_of_memory_takes_its_sandbox_with_i
         if limit == "200M":
             assert kept.exec("work", "echo", "alive").stdout == b"alive\n"
         else:
-            eventually(lambda: not is_alive(supervisor) and not is_alive(init), "somebody lives on", 30)
+            eventually(lambda: gone(supervisor) and gone(init), "somebody lives on")
             assert "oom_kill 1" in (group / "memory.oom_control").read_text()
         nothing_is_left(kept)
     finally:
         for client in clients:
             client.close()
         kept.call("rm", "--force", "work")
-        eventually(lambda: not (group / "cgroup.procs").read_text(), "somebody stays in the group", 30)
+        eventually(lambda: not (group / "cgroup.procs").read_text(), "somebody stays in the group")
         group.rmdir()
 
 

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from kept_sandbox import DEADLINE, Kept, eventually, kept, kept_by_root, message, reply  # noqa: F401 (fixtures)
+from kept_sandbox import DEADLINE, Kept, eventually, gone, kept, kept_by_root, message, reply  # noqa: F401 (fixtures)
 
 
 def test_a_git_checkout_is_built_over_several_commands(kept, tmp_path):
@@ -96,10 +96,6 @@ def test_a_hundred_clients_of_one_sandbox_see_one_linear_history(kept):
     assert times == sorted(times)
     written = kept.json("work", "cat", "/tmp/history")["stdout"].split()
     assert sorted(map(int, written)) == list(range(100))
-
-
-def gone(init):
-    return not os.path.exists(f"/proc/{init}") or open(f"/proc/{init}/stat").read().split()[2] == "Z"
 
 
 def init_of(supervisor):

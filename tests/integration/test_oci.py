@@ -14,6 +14,7 @@ import time
 import pytest
 
 from conftest import USER, build_directory, make_home
+from kept_sandbox import gone
 
 if os.geteuid() != 0:
     pytest.skip("engines' runtimes are tried as root", allow_module_level=True)
@@ -95,7 +96,7 @@ class Oci:
         return [place for place in (top / "pinfold-oci" / name, *(one / "pinfold-oci" / name for one in top.iterdir())) if place.exists()]
 
     def wait(self, name, status="stopped"):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while self.state(name)["status"] != status:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -193,13 +194,14 @@ def test_kill_takes_numbers_and_names_and_says_when_nothing_runs(oci):
 def test_kill_all_reaches_processes_without_a_pid_namespace(oci):
     namespaces = [{"type": kind} for kind in ("mount", "ipc", "uts", "network")]
     name = oci.start("sh", "-c", "sleep 61 & sleep 62", linux__namespaces=namespaces)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while len(pids := json.loads(oci.ok("ps", "--format", "json", name).stdout)) < 2:
         assert time.monotonic() < deadline
     oci.ok("kill", "--all", name, "KILL")
     oci.wait(name)
-    assert not any(os.path.exists(f"/proc/{pid}/exe") and os.readlink(f"/proc/{pid}/exe") for pid in pids
-                   if os.path.exists(f"/proc/{pid}") and b"sleep" in open(f"/proc/{pid}/cmdline", "rb").read())
+    while not all(gone(pid) for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_exec_runs_in_the_container_with_what_its_process_asks(oci, tmp_path):
@@ -238,7 +240,7 @@ def test_a_created_one_can_be_paused_and_holds_nobody_up(oci):
     waiting = subprocess.Popen(oci.argv("exec", "--ignore-paused", name, "echo", "late"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     time.sleep(0.3)
     oci.ok("resume", name)
-    assert waiting.communicate(timeout=30)[0] == b"late\n" and oci.state(name)["status"] == "created"
+    assert waiting.communicate(timeout=60)[0] == b"late\n" and oci.state(name)["status"] == "created"
     oci.ok("pause", name)
     before = time.monotonic()
     oci.ok("delete", "--force", name)
@@ -250,7 +252,7 @@ def take_terminal(oci, tmp_path, *words):
     server = socket.socket(socket.AF_UNIX)
     server.bind(path)
     server.listen(1)
-    server.settimeout(20)
+    server.settimeout(60)
     oci.ok(*words[:1], "--console-socket", path, *words[1:])
     connection, _ = server.accept()
     fds = array.array("i")

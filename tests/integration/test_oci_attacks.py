@@ -98,7 +98,7 @@ def test_A2_A3_no_descriptor_of_the_engine_s_is_in_the_first_a_second_command_or
     oci.ok("create", "--bundle", folder, name, **more)
     oci.ok("start", name, **more)
     second = oci.ok("exec", name, "ls", "-l", "/proc/self/fd", **{**more, "stdout": subprocess.PIPE}).stdout.decode()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (folder / "rootfs/tmp/first").exists():
         assert time.monotonic() < deadline
     time.sleep(0.1)
@@ -206,15 +206,18 @@ def test_A5_what_joins_a_container_can_not_be_opened_from_inside(oci, tmp_path):
 
     def said(word):
         return [line for line in out.read_text().splitlines() if line.startswith(word)] if out.exists() else []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not said("ready"):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    for _ in range(ROUNDS):
+    rounds = 0
+    while rounds < ROUNDS or len(said("saw")) <= ROUNDS // 20:  # so many of them have to be seen, on a machine that is busy, too
+        assert rounds < ROUNDS * 20, "they are never seen: nothing is shown"
+        rounds += 1
         done = subprocess.run([*WITHOUT_PTRACE, *oci.argv("exec", name, "/bin/busybox", "true")], check=False, **quiet)
         assert done.returncode == 0, done.stderr
-    assert len(said("saw")) > ROUNDS // 20 and said("won") == [], said("won")[:5]
+    assert said("won") == [], said("won")[:5]
     naive = shutil.copy(shutil.which("nsenter"), tmp_path)
     for _ in range(20000):
         subprocess.run([*WITHOUT_PTRACE, naive, "-t", str(pid), "-a", "/bin/busybox", "true"], check=False, **quiet)

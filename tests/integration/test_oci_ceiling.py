@@ -443,7 +443,7 @@ def test_the_log_tells_of_the_life_of_a_container(governed):
     governed.wait(name)
     refused = governed.run("true", hooks={"prestart": [{"path": "/bin/true"}]})
     assert refused.returncode == 1 and b"tenant" in refused.stderr
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while "end" not in governed.events(name):
         assert time.monotonic() < deadline, governed.log()
         time.sleep(0.05)
@@ -497,7 +497,7 @@ def test_egress_reaches_the_asked_host_alone_and_is_recorded(online, internet): 
     script = fetch("api.example.com") + fetch("www.example.com") + fetch("192.0.2.10")
     done = online.call("run", "--bundle", online_bundle(online, script, **asks("api.example.com")), name)
     assert done.stdout.splitlines() == [b"api.example.com reached", b"www.example.com not", b"192.0.2.10 not"], done.stderr
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while "end" not in online.events(name):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -516,12 +516,12 @@ def test_a_detached_container_keeps_its_egress_until_its_end(online, internet): 
         online.ok("create", "--bundle", folder, name, stdout=out, stderr=subprocess.DEVNULL)
     online.ok("start", name)
     (folder / "rootfs/tmp/go").touch()
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while b"reached" not in (online.home / "out").read_bytes():
         assert time.monotonic() < deadline, (online.home / "out").read_bytes()
         time.sleep(0.05)
     online.ok("delete", "--force", name)
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while brokers_of(online):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -551,7 +551,7 @@ def test_the_network_closes_when_its_keeper_is_killed(online, internet):  # noqa
     assert len(keepers) == 1
     os.kill(int(keepers[0]), 9)
     (folder / "rootfs/tmp/go").touch()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while b"api.example.com" not in (online.home / "out").read_bytes():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -569,7 +569,7 @@ def test_a_dead_broker_closes_the_network_and_the_record_of_the_end_says_so(onli
     broker, = pathlib.Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
     os.kill(int(broker), 9)
     (folder / "rootfs/tmp/go").touch()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while "end" not in online.events(name):
         assert time.monotonic() < deadline
         time.sleep(0.05)

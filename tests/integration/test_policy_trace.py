@@ -180,7 +180,7 @@ def test_calls_of_another_architecture_end_the_process(tracer, workspace):
 def test_the_sites_ceiling_holds_for_a_trace(tracer):
     site = tracer.write("site.json", {"resources": {"pids": 8}, "filesystem": {"root": "read-only"},
                                       "syscalls": {"deny": ["socket"]}})
-    forks = "import os, sys, time\nfor i in range(20):\n    if os.fork() == 0: time.sleep(1); os._exit(0)\n"
+    forks = "import os, sys, time\nfor i in range(20):\n    if os.fork() == 0: time.sleep(20); os._exit(0)\n"
     base = tracer.write("base.json", {"extends": ["tool"], "resources": {"pids": 8}})
     done = tracer.call("policy", "trace", "--site", site, "--policy", base, "--", "python3", "-c", forks)
     assert b"BlockingIOError" in done.stderr or tracer.pinfold.rootless  # nobody counts for an ordinary user here
@@ -192,7 +192,7 @@ def test_the_sites_ceiling_holds_for_a_trace(tracer):
 def test_a_trace_that_is_killed_leaves_nothing(tracer, pinfold):
     process = pinfold.spawn([str(pinfold.program), "policy", "trace", "--policy", tracer.base(), "--", "sleep", "1000"], env=tracer.env,
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True).returncode != 0:
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -105,7 +105,7 @@ if __name__ == "__main__":
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); signal.raise_signal(signal.SIGUSR1)  # a thread of asyncio may be there still
     assert signal.sigwait([signal.SIGUSR1]) == signal.SIGUSR1
     base = sqlite3.connect("base.db"); base.execute("create table t(a)"); base.commit()
-    assert subprocess.run(["sh", "-c", "echo x"], capture_output=True, start_new_session=True, timeout=20).stdout == b"x\\n"
+    assert subprocess.run(["sh", "-c", "echo x"], capture_output=True, start_new_session=True, timeout=60).stdout == b"x\\n"
     print("done", os.path.getsize("copy/f"))
 """
 

@@ -320,7 +320,7 @@ def test_a_signal_for_pinfold_ends_the_run_with_its_tree(each_io):
     process = each_io.spawn(each_io.argv("sh", "-c", "echo on; sleep 100"), stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"on\n"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=10) == 128 + 15
+    assert process.wait(timeout=60) == 128 + 15
 
 
 def test_labels_come_back_in_the_result(pinfold):

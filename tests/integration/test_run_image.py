@@ -199,7 +199,7 @@ def test_two_sandboxes_share_the_layers_and_see_nothing_of_each_other(box):
     try:
         assert first.stdout.readline() == b"ready\n"
         assert box.output("box", "sh", "-c", "ls -A /opt; echo two > /opt/mark; cat /opt/mark", policy=policy) == "two\n"
-        out, _ = first.communicate(b"", timeout=30)
+        out, _ = first.communicate(b"", timeout=60)
         assert out == b"one\n"
     finally:
         first.kill()
@@ -351,7 +351,7 @@ def test_an_image_that_runs_is_not_taken_away(box):
         box.image("rm", "box")
         box.image("gc")
         assert list(box.store.glob("layers/*/root/late"))
-        out, _ = running.communicate(b"", timeout=30)
+        out, _ = running.communicate(b"", timeout=60)
         assert out == b"still here"
     finally:
         running.kill()
@@ -373,7 +373,7 @@ def test_a_killed_run_leaves_nothing_and_holds_nothing(box):
     assert running.stdout.readline() == b"ready\n"
     running.kill()
     running.communicate()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     box.image("rm", "box")
     while list(box.store.glob("layers/*")) and time.monotonic() < deadline:
         box.image("gc")  # the sandbox is dying, and its init may hold the lock a moment longer

@@ -82,7 +82,7 @@ def test_a_name_that_the_policy_does_not_list_is_never_asked_for(store):
 
 def await_end(pid):
     """A process that has been killed dies when it next gets a processor; nobody may have taken its end then."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while True:
         try:
             if " Z " in pathlib.Path(f"/proc/{pid}/stat").read_text():
@@ -97,7 +97,7 @@ def test_one_that_hangs_is_ended_with_what_it_has_started(as_root):
     store = Store(as_root)
     store.write(f"sleep 1000 & echo $! > {store.seen}/pid; sleep 1000")
     started = time.monotonic()
-    assert "ten seconds" in store.run("true")["error"]["message"] and time.monotonic() - started < 20
+    assert "ten seconds" in store.run("true")["error"]["message"] and time.monotonic() - started < 60
     await_end((store.seen / "pid").read_text().strip())
 
 
@@ -112,7 +112,7 @@ def test_a_kept_sandbox_asks_for_each_command_and_lets_the_others_go_on(store):
         time.sleep(0.01)
     assert store.exec("work", "true").returncode == 0 and slow.poll() is None
     (store.seen / "go").touch()
-    assert slow.wait(20) == 0
+    assert slow.wait(60) == 0
 
 
 def test_a_client_that_leaves_while_its_secret_is_asked_for_leaves_nothing(store):
@@ -123,7 +123,7 @@ def test_a_client_that_leaves_while_its_secret_is_asked_for_leaves_nothing(store
         time.sleep(0.01)
     slow.kill()
     slow.wait()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while store.show("work")["execs"] and time.monotonic() < until:
         time.sleep(0.01)
     assert store.show("work")["execs"] == []

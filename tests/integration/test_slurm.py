@@ -97,8 +97,8 @@ class Slurm:
         conf = str(self.home / "etc/slurm.conf")
         self.start("slurmctld", "-D", "-f", conf)
         self.start("slurmd", "-D", "-f", conf)
-        deadline = time.monotonic() + 40
-        while self.run("srun", "-t1", "true", timeout=20).returncode != 0:
+        deadline = time.monotonic() + 120
+        while self.run("srun", "-t1", "true", timeout=60).returncode != 0:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.5)
@@ -118,7 +118,7 @@ class Slurm:
         for daemon in reversed(self.daemons):
             daemon.terminate()
             try:
-                daemon.wait(20)
+                daemon.wait(60)
             except subprocess.TimeoutExpired:
                 os.killpg(daemon.pid, signal.SIGKILL)
                 daemon.wait()
@@ -160,8 +160,8 @@ def test_scancel_ends_the_container_and_leaves_nothing(slurm):
                             env=slurm.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert step.stdout.readline() == "up\n", step.communicate()
     slurm.run("scancel", "--name=long")
-    assert step.wait(20) is not None
-    deadline = time.monotonic() + 40
+    assert step.wait(60) is not None
+    deadline = time.monotonic() + 120
     while list((slurm.home / "oci").iterdir()):
         assert time.monotonic() < deadline, list((slurm.home / "oci").iterdir())
         time.sleep(0.2)

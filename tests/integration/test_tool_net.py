@@ -11,7 +11,7 @@ URLLIB = """
 import ssl, urllib.request
 def f(url, certificate=None):
     context = ssl.create_default_context(cadata=certificate) if certificate else None
-    with urllib.request.urlopen(url, timeout=10, context=context) as answer:
+    with urllib.request.urlopen(url, timeout=60, context=context) as answer:
         return [answer.status, answer.read().decode()]
 """
 FETCH = "export async function f(url) { const r = await fetch(url); return [r.status, await r.text()]; }"

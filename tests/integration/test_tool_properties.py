@@ -25,7 +25,7 @@ def convert():
         return json.loads(process.stdout.readline())
     yield ask
     process.stdin.close()
-    assert process.wait(30) == 0  # whatever came
+    assert process.wait(60) == 0  # whatever came
 
 
 def valid(schema, value):

@@ -1,5 +1,6 @@
 """A client's connection: `pinfold tool serve`."""
 import json
+import os
 import select
 import subprocess
 
@@ -9,16 +10,22 @@ class Server:
 
     def __init__(self, pinfold, *options):
         self.process = pinfold.spawn([str(pinfold.program), "tool", "serve", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.number = 0
+        self.number, self.unread = 0, []
 
     def send(self, line):
         self.process.stdin.write((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n")
         self.process.stdin.flush()
 
     def receive(self, seconds=60):
-        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
-        assert ready, "no answer"
-        return json.loads(self.process.stdout.readline())
+        """The next line: of two that come together one is kept, and isn't looked for in the pipe."""
+        while not any(b"\n" in part for part in self.unread):
+            assert select.select([self.process.stdout], [], [], seconds)[0], "no answer"
+            part = os.read(self.process.stdout.fileno(), 1 << 20)
+            assert part, "it has ended"
+            self.unread.append(part)
+        line, rest = b"".join(self.unread).split(b"\n", 1)
+        self.unread = [rest]
+        return json.loads(line)
 
     def call(self, source, args=None, reuse="fingerprint", language="python", name="f", **fields):
         self.number += 1
@@ -34,5 +41,5 @@ class Server:
 
     def close(self):
         self.process.stdin.close()
-        assert self.process.wait(30) == 0
+        assert self.process.wait(60) == 0
         self.process.stdout.close()

@@ -76,7 +76,7 @@ void bare_sandbox_start(struct bare_sandbox *sandbox) {
 void bare_sandbox_end(struct bare_sandbox *sandbox) {
     struct pollfd end = {.fd = sandbox->pidfd, .events = POLLIN};
     (void)syscall(SYS_pidfd_send_signal, sandbox->pidfd, SIGKILL, NULL, 0);
-    assert_int_equal(poll(&end, 1, 10000), 1);
+    assert_int_equal(poll(&end, 1, 60000), 1);
     (void)waitpid(sandbox->init, NULL, 0);
     pin_close_fd(&sandbox->pidfd);
     pin_close_fd(&sandbox->control);

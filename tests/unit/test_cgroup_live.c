@@ -245,7 +245,7 @@ static void the_memory_limit_kills_and_is_reported(void **state) {
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGKILL);
     struct pollfd poller = {.fd = fd, .events = events};
-    assert_int_equal(poll(&poller, 1, 20000), 1);
+    assert_int_equal(poll(&poller, 1, 60000), 1);
     for (int tries = 0; tries < 1000 && !happened; tries++) { /* version 1 tells before it kills */
         assert_true(pin_cgroup_oom_happened(group, &happened, &err));
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);

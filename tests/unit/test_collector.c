@@ -97,7 +97,7 @@ static void a_sink_never_blocks_and_loses_nothing(void **state) {
         struct seen seen = {0};
         int ends[2];
         open_ends((enum kind)kind, ends);
-        (void)pin_loop_at(loop, pin_now_ns() + 10 * PIN_NS_PER_S, too_late, NULL, &err);
+        (void)pin_loop_at(loop, pin_now_ns() + 60 * PIN_NS_PER_S, too_late, NULL, &err);
         const struct pin_sink_events events = {&seen, on_drained, on_broken};
         struct pin_sink *sink = pin_sink_new(loop, ends[1], false, &events, &err);
         int flags = fcntl(ends[1], F_GETFL);
@@ -149,7 +149,7 @@ static void a_reader_that_goes_while_the_sink_is_full_breaks_it(void **state) {
     int ends[2];
     (void)signal(SIGPIPE, SIG_IGN);
     open_ends(A_PIPE, ends);
-    (void)pin_loop_at(loop, pin_now_ns() + 10 * PIN_NS_PER_S, too_late, NULL, &err);
+    (void)pin_loop_at(loop, pin_now_ns() + 60 * PIN_NS_PER_S, too_late, NULL, &err);
     const struct pin_sink_events events = {&seen, on_drained, on_broken};
     struct pin_sink *sink = pin_sink_new(loop, ends[1], true, &events, &err);
     pin_sink_write(sink, data, SIZE);
@@ -188,7 +188,7 @@ static void start(struct collecting *one, void **state, uint64_t limit_bytes) {
                                                   .on_end = on_end};
     one->collector = pin_collector_new(one->loop, &options, &err);
     assert_non_null(one->collector);
-    (void)pin_loop_at(one->loop, pin_now_ns() + 10 * PIN_NS_PER_S, too_late, NULL, &err);
+    (void)pin_loop_at(one->loop, pin_now_ns() + 60 * PIN_NS_PER_S, too_late, NULL, &err);
 }
 
 static void finish(struct collecting *one) {

@@ -32,7 +32,7 @@ static struct pin_link_message expect(struct fixture *fixture, uint32_t type) {
     for (;;) {
         struct pin_error err = {0};
         struct pollfd control = {.fd = fixture->sandbox.control, .events = POLLIN};
-        assert_int_equal(poll(&control, 1, 10000), 1);
+        assert_int_equal(poll(&control, 1, 60000), 1);
         enum pin_link_event event = pin_link_receive(&fixture->link, &message, &err);
         if (event == PIN_LINK_NOTHING)
             continue;
@@ -252,7 +252,7 @@ static void a_signal_reaches_one_process_or_all(void **state) {
 
 static void end_and_wait(const struct fixture *fixture) {
     struct pollfd end = {.fd = fixture->sandbox.pidfd, .events = POLLIN};
-    assert_int_equal(poll(&end, 1, 10000), 1);
+    assert_int_equal(poll(&end, 1, 60000), 1);
 }
 
 static void the_end_of_the_last_one_ends_all(void **state) {

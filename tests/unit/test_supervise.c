@@ -117,7 +117,7 @@ static void a_grandchild_that_holds_the_output_neither_outlives_nor_delays_the_r
     supervise(&fixture);
     expect_end(&fixture, PIN_STATUS_SUCCESS, 0);
     expect_text(&fixture.result.out, "done\n");
-    assert_true(pin_now_ns() - start < 5 * PIN_NS_PER_S);
+    assert_true(pin_now_ns() - start < 60 * PIN_NS_PER_S);
     finish(&fixture);
 }
 
@@ -134,12 +134,12 @@ static void what_was_written_before_the_end_is_not_lost(void **state) {
 static void a_timeout_ends_who_listens_by_term(void **state) {
     struct fixture fixture;
     prepare_sandbox(state, &fixture, "trap 'echo bye; exit 0' TERM; sleep 1000 & wait");
-    fixture.given.limits.wall_time_ns = 200 * PIN_NS_PER_MS;
-    fixture.given.limits.grace_ns = 10 * PIN_NS_PER_S;
+    fixture.given.limits.wall_time_ns = PIN_NS_PER_S; /* by then the trap is set, on a busy machine too */
+    fixture.given.limits.grace_ns = 60 * PIN_NS_PER_S;
     supervise(&fixture);
     expect_end(&fixture, PIN_STATUS_TIMEOUT, PIN_EXIT_TIMEOUT);
     expect_text(&fixture.result.out, "bye\n");
-    assert_true(fixture.result.usage.wall_ns < 5 * PIN_NS_PER_S);
+    assert_true(fixture.result.usage.wall_ns < 30 * PIN_NS_PER_S);
     finish(&fixture);
 }
 
@@ -155,7 +155,7 @@ static void a_timeout_ends_who_ignores_term_or_is_stopped_by_kill(void **state) 
         fixture.given.limits.wall_time_ns = 150 * PIN_NS_PER_MS;
         supervise(&fixture);
         expect_end(&fixture, PIN_STATUS_TIMEOUT, PIN_EXIT_TIMEOUT);
-        assert_true(fixture.result.usage.wall_ns < 3 * PIN_NS_PER_S);
+        assert_true(fixture.result.usage.wall_ns < 30 * PIN_NS_PER_S);
         finish(&fixture);
     }
 }
@@ -168,8 +168,32 @@ static pid_t in_the_background(void (*act)(const struct fixture *), const struct
     _exit(0);
 }
 
+/* Whether a process or one that it has started, they too, has this name. */
+static bool is_below(pid_t pid, const char *name) {
+    char path[64], comm[32] = "";
+    (void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+    FILE *file = fopen(path, "re");
+    bool found =
+        file != NULL && fgets(comm, sizeof(comm), file) != NULL && strncmp(comm, name, strlen(name)) == 0;
+    if (file != NULL)
+        (void)fclose(file);
+    (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    file = fopen(path, "re");
+    for (int child; !found && file != NULL && fscanf(file, "%d", &child) == 1;)
+        found = is_below(child, name);
+    if (file != NULL)
+        (void)fclose(file);
+    return found;
+}
+
+/* What a script does before it starts `sleep` is done then. */
+static void await_sleep(const struct fixture *fixture) {
+    for (int tries = 0; tries < 60000 && !is_below(fixture->sandbox.init, "sleep"); tries++)
+        (void)poll(NULL, 0, 1);
+}
+
 static void kill_init_soon(const struct fixture *fixture) {
-    (void)poll(NULL, 0, 150);
+    await_sleep(fixture);
     (void)kill(fixture->sandbox.init, SIGKILL);
 }
 
@@ -186,15 +210,14 @@ static void an_init_that_is_killed_from_outside_is_said_to_be(void **state) {
 }
 
 static void signal_us_soon(const struct fixture *fixture) {
-    (void)fixture;
-    (void)poll(NULL, 0, 150);
+    await_sleep(fixture);
     (void)kill(getppid(), SIGTERM);
 }
 
 static void a_signal_to_the_supervisor_is_passed_on(void **state) {
     struct fixture fixture;
     prepare_sandbox(state, &fixture, "trap 'echo got it; exit 7' TERM; sleep 1000 & wait");
-    fixture.given.limits.grace_ns = 10 * PIN_NS_PER_S;
+    fixture.given.limits.grace_ns = 60 * PIN_NS_PER_S;
     pid_t sender = in_the_background(signal_us_soon, &fixture);
     supervise(&fixture);
     expect_end(&fixture, PIN_STATUS_ERROR, 7);
