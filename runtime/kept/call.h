@@ -7,8 +7,9 @@
  * ends after it. Either way the call's processes are in a cgroup of their own, and its result is told when
  * the kernel says that the cgroup is empty; where the one call of a sandbox has given its result, when all in
  * it have been killed: taking their memory apart is part of the sandbox's end. After it, what a call has left
- * in the sandbox's own file systems is removed before the next one begins; where that fails, the sandbox ends.
- * call.c: one call's life; runner.c: the runner's. Source: docs/tool.md "Warm calls", docs/kept.md "call".
+ * in the sandbox's own file systems is removed before the next one begins; where that fails, the sandbox
+ * ends. call.c: one call's life; runner.c: the runner's. Source: docs/tool.md "Warm calls", docs/kept.md
+ * "call".
  */
 #pragma once
 
