@@ -17,6 +17,7 @@
 #include <linux/sched.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include "base/names.h"
 
@@ -68,18 +69,18 @@ static const struct pin_guard_case mknodat_cases[] = {NODE(2, 0), NODE(2, S_IFIF
                                                       NODE(2, S_IFSOCK)};
 
 #define SOCKET(family, type, protocol) CASE3(IS(0, family), BITS(1, KIND, type), IS(2, protocol))
+/* Both families, which differ in one bit: half as many rules. */
+_Static_assert((AF_INET ^ AF_INET6) == 8, "one bit");
+#define SOCKET_INET(type, protocol)                                                                          \
+    CASE3(BITS(0, UINT32_MAX ^ 8, AF_INET & AF_INET6), BITS(1, KIND, type), IS(2, protocol))
 static const struct pin_guard_case socket_cases[] = {
     SOCKET(AF_UNIX, SOCK_STREAM, 0),
     SOCKET(AF_UNIX, SOCK_DGRAM, 0),
     SOCKET(AF_UNIX, SOCK_SEQPACKET, 0),
-    SOCKET(AF_INET, SOCK_STREAM, 0),
-    SOCKET(AF_INET, SOCK_STREAM, IPPROTO_TCP),
-    SOCKET(AF_INET, SOCK_DGRAM, 0),
-    SOCKET(AF_INET, SOCK_DGRAM, IPPROTO_UDP),
-    SOCKET(AF_INET6, SOCK_STREAM, 0),
-    SOCKET(AF_INET6, SOCK_STREAM, IPPROTO_TCP),
-    SOCKET(AF_INET6, SOCK_DGRAM, 0),
-    SOCKET(AF_INET6, SOCK_DGRAM, IPPROTO_UDP),
+    SOCKET_INET(SOCK_STREAM, 0),
+    SOCKET_INET(SOCK_STREAM, IPPROTO_TCP),
+    SOCKET_INET(SOCK_DGRAM, 0),
+    SOCKET_INET(SOCK_DGRAM, IPPROTO_UDP),
     SOCKET(AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE), /* getaddrinfo and getifaddrs ask it */
     SOCKET(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE),
 };
@@ -91,6 +92,45 @@ static const struct pin_guard_case socketpair_cases[] = {
 static const struct pin_guard_case oci_socket_cases[] = {
     CASE1(IS(0, AF_UNIX)),    CASE1(IS(0, AF_INET)),   CASE1(IS(0, AF_INET6)),
     CASE1(IS(0, AF_NETLINK)), CASE1(IS(0, AF_PACKET)),
+};
+
+/* The first of 1, 2, 4, 8 or 16 options that follow each other; a number stands for a name that not every C
+ * library has. Among them are some that can only be asked for, or need a capability. */
+#define SETS(level, count, first) CASE2(IS(1, level), BITS(2, UINT32_MAX - ((count)-1), first))
+static const struct pin_guard_case setsockopt_cases[] = {
+    SETS(IPPROTO_IP, 8, IP_PKTINFO),      /* to IP_FREEBIND */
+    SETS(IPPROTO_IP, 4, 0),               /* IP_TOS, IP_TTL */
+    SETS(IPPROTO_IP, 2, IP_MULTICAST_IF), /* and IP_MULTICAST_TTL */
+    SETS(IPPROTO_IP, 1, 24),              /* IP_BIND_ADDRESS_NO_PORT */
+    SETS(IPPROTO_IP, 1, IP_MULTICAST_LOOP),
+    SETS(IPPROTO_IP, 1, IP_MULTICAST_ALL), /* Java sets it on each datagram socket */
+    SETS(SOL_SOCKET, 16, 0),               /* to SO_REUSEPORT */
+    SETS(SOL_SOCKET, 8, SO_PASSCRED),      /* to SO_SNDTIMEO */
+    SETS(SOL_SOCKET, 8, 32),               /* to 39: SO_PASSSEC, SO_TIMESTAMPNS, SO_TIMESTAMPING */
+    SETS(SOL_SOCKET, 4, 28),               /* to 31: SO_TIMESTAMP */
+    SETS(SOL_SOCKET, 4, 40),               /* to 43: SO_RXQ_OVFL, SO_PEEK_OFF */
+    SETS(SOL_SOCKET, 2, SO_BUSY_POLL),     /* and SO_MAX_PACING_RATE */
+    SETS(SOL_SOCKET, 2, 60),               /* SO_ZEROCOPY and SO_TXTIME */
+    SETS(SOL_SOCKET, 1, SO_BINDTODEVICE),
+    SETS(IPPROTO_TCP, 8, 0),            /* to TCP_SYNCNT */
+    SETS(IPPROTO_TCP, 4, TCP_LINGER2),  /* to TCP_INFO */
+    SETS(IPPROTO_TCP, 2, TCP_QUICKACK), /* and TCP_CONGESTION */
+    SETS(IPPROTO_TCP, 2, 24),           /* TCP_TIMESTAMP and TCP_NOTSENT_LOWAT */
+    SETS(IPPROTO_TCP, 1, TCP_USER_TIMEOUT),
+    SETS(IPPROTO_TCP, 1, TCP_FASTOPEN),
+    SETS(IPPROTO_TCP, 1, 30),                 /* TCP_FASTOPEN_CONNECT */
+    SETS(IPPROTO_UDP, 1, 1),                  /* UDP_CORK */
+    SETS(IPPROTO_UDP, 1, 103),                /* UDP_SEGMENT */
+    SETS(IPPROTO_UDP, 1, 104),                /* UDP_GRO */
+    SETS(IPPROTO_IPV6, 4, IPV6_UNICAST_HOPS), /* and the multicasts' interface, hops and loop */
+    SETS(IPPROTO_IPV6, 2, IPV6_MTU),          /* and IPV6_RECVERR */
+    SETS(IPPROTO_IPV6, 2, IPV6_RECVTCLASS),   /* and IPV6_TCLASS */
+    SETS(IPPROTO_IPV6, 1, IPV6_MTU_DISCOVER),
+    SETS(IPPROTO_IPV6, 1, IPV6_V6ONLY),
+    SETS(IPPROTO_IPV6, 1, 29), /* IPV6_MULTICAST_ALL */
+    SETS(IPPROTO_IPV6, 1, IPV6_RECVPKTINFO),
+    SETS(IPPROTO_IPV6, 1, IPV6_DONTFRAG),
+    SETS(SOL_NETLINK, 16, 0), /* what ip, ss and libnl set */
 };
 
 #define COMMAND(is) CASE1(IS(1, is))
@@ -202,6 +242,10 @@ static const struct pin_guard walled_guards[] = {
              prlimit_idle),
     ONLY("sched_setscheduler", scheduler_cases, "real-time policies starve the host"),
     ONLY_AND("setrlimit", setrlimit_cases, "a core limit of 0 would hand a dump to the host", setrlimit_idle),
+    ONLY("setsockopt", setsockopt_cases,
+         "packet filters, protocols above TCP, multicast groups, encapsulation, IPsec and the tables of "
+         "packet "
+         "filters are large and rarely used kernel code, which no ordinary program asks for"),
     ONLY("socket", socket_cases,
          "other families, types and protocols reach rarely used kernel code, and some, like AF_VSOCK, leave "
          "the network namespace"),

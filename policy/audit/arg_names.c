@@ -17,6 +17,7 @@
 #include <linux/fs.h>
 #include <linux/sched.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
 
 #include "base/names.h"
 
@@ -84,6 +85,9 @@ static const struct named open_flags[] = {
     ROW(O_RDONLY), ROW(O_WRONLY),  ROW(O_RDWR),    ROW(O_CREAT), ROW(O_TRUNC),
     ROW(O_EXCL),   ROW(O_CLOEXEC), ROW(O_TMPFILE), ROW(O_PATH),  ROW(O_DIRECTORY),
 };
+static const struct named levels[] = {
+    ROW(SOL_SOCKET), ROW(IPPROTO_IP), ROW(IPPROTO_TCP), ROW(IPPROTO_UDP), ROW(IPPROTO_IPV6), ROW(SOL_NETLINK),
+};
 static const struct named directories[] = {ROW(AT_FDCWD)};
 static const struct named requests[] = {ROW(PTRACE_TRACEME), ROW(PTRACE_ATTACH), ROW(PTRACE_SEIZE)};
 
@@ -97,6 +101,7 @@ static const struct {
     {"socketpair",         0, families,      PIN_COUNT(families)     },
     {"socket",             1, types,         PIN_COUNT(types)        },
     {"socketpair",         1, types,         PIN_COUNT(types)        },
+    {"setsockopt",         1, levels,        PIN_COUNT(levels)       },
     {"fcntl",              1, file_commands, PIN_COUNT(file_commands)},
     {"ioctl",              1, commands,      PIN_COUNT(commands)     },
     {"clone",              0, clone_flags,   PIN_COUNT(clone_flags)  },

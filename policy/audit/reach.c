@@ -143,7 +143,27 @@ static const char *const op_signs[] = {
 };
 _Static_assert(PIN_COUNT(op_signs) == PIN_FILTER_OP_COUNT, "every comparison has a sign");
 
+/* What leaves some of the lowest bits open is a run of numbers, and what leaves one bit open may be two
+ * names; NULL where neither says it. */
+static const char *describe_open_bits(struct pin_arena *arena, const char *call,
+                                      const struct pin_filter_arg *arg) {
+    uint64_t open = arg->mask ^ UINT32_MAX;
+    const char *one = pin_arg_name(call, arg->index, arg->value);
+    const char *other = pin_arg_name(call, arg->index, arg->value | open);
+    if (arg->op != PIN_FILTER_MASKED_EQ || open == 0 || open > UINT32_MAX)
+        return NULL;
+    if ((open & (open - 1)) == 0 && one != NULL && other != NULL)
+        return pin_arena_printf(arena, "%s or %s", one, other);
+    if ((open & (open + 1)) == 0 && open < 16)
+        return pin_arena_printf(arena, "argument %u = %" PRIu64 " to %" PRIu64, arg->index, arg->value,
+                                arg->value + open);
+    return NULL;
+}
+
 static const char *describe_arg(struct pin_arena *arena, const char *call, const struct pin_filter_arg *arg) {
+    const char *bits = describe_open_bits(arena, call, arg);
+    if (bits != NULL)
+        return bits;
     const char *name = pin_arg_name(call, arg->index, arg->value);
     bool whole = arg->op == PIN_FILTER_EQ || (arg->op == PIN_FILTER_MASKED_EQ && arg->mask == UINT32_MAX);
     const char *value = name != NULL        ? name

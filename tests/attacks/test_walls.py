@@ -57,6 +57,12 @@ def reads(path):
     return f"def attempt():\n    return len(open({path!r}, 'rb').read(16)) > 0"
 
 
+def sets(family, kind, level, option, value):
+    return (f"""def attempt():
+    code = ctypes.create_string_buffer(struct.pack("HHI", 6, 0, 0xffff))  # a filter that lets all through
+    return socket.socket(socket.{family}, socket.{kind}).setsockopt({level}, {option}, {value}) is None""")
+
+
 def raw(number, *arguments):
     listed = ", ".join(str(a) for a in arguments)
     return f"""
@@ -125,6 +131,12 @@ PROBES = {
     "C15 a packet socket": ("def attempt():\n    return bool(socket.socket(17, socket.SOCK_RAW, 0))", "host"),
     "C15 a netfilter socket": ("def attempt():\n    return bool(socket.socket(16, socket.SOCK_RAW, 12))", "host"),
     "C15 an ICMP socket": ("def attempt():\n    return bool(socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 1))", None),
+    "C15 a packet filter on a socket": (sets("AF_INET", "SOCK_DGRAM", 1, 26, """struct.pack("HxxxxxxQ", 1, ctypes.addressof(code))"""), "host"),
+    "C15 a locked filter": (sets("AF_INET", "SOCK_DGRAM", 1, 44, "1"), "host"),
+    "C15 a protocol above TCP": (sets("AF_INET", "SOCK_STREAM", 6, 31, "b'tls'"), None),
+    "C15 join a multicast group": (sets("AF_INET", "SOCK_DGRAM", 0, 35, "bytes((224, 0, 0, 1, 127, 0, 0, 1))"), "host"),
+    "C15 IPsec in UDP": (sets("AF_INET", "SOCK_DGRAM", 17, 100, "2"), None),
+    "C15 IPv6 options hop by hop": (sets("AF_INET6", "SOCK_DGRAM", 41, 54, "b''"), "host"),
     "C16 become traceable by anybody": (raw(157, 0x59616D61, -1, 0, 0, 0), None),
     "C16 a personality without address randomisation": ("def attempt():\n    return call(135, 0x0040000) >= 0", "host"),
     "C16 modify_ldt": (raw(154, 0, 0, 0), "host"),

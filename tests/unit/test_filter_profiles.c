@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 
 #include <linux/netlink.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include "base/names.h"
 #include "policy/filter.h"
@@ -166,6 +168,47 @@ static const struct row {
     {"socket",          {AF_VSOCK, SOCK_STREAM, 0},                                DENIED       },
     {"socket",          {(UINT64_C(1) << 32) + AF_VSOCK, SOCK_STREAM, 0},          DENIED       },
     {"socket",          {AF_ALG, SOCK_SEQPACKET, 0},                               DENIED       },
+    {"socket",          {AF_UNIX ^ 8, SOCK_STREAM, 0},                             DENIED       },
+    {"socket",          {AF_INET, SOCK_DGRAM, 6},                                  DENIED       },
+    {"setsockopt",      {0, SOL_SOCKET, SO_REUSEADDR},                             ALLOWED      },
+    {"setsockopt",      {0, HIGH | SOL_SOCKET, HIGH | SO_SNDTIMEO},                ALLOWED      },
+    {"setsockopt",      {0, SOL_SOCKET, SO_TIMESTAMP},                             ALLOWED      },
+    {"setsockopt",      {0, SOL_SOCKET, SO_ATTACH_FILTER},                         DENIED       },
+    {"setsockopt",      {0, SOL_SOCKET, HIGH | SO_ATTACH_FILTER},                  DENIED       },
+    {"setsockopt",      {0, SOL_SOCKET, SO_DETACH_FILTER},                         DENIED       },
+    {"setsockopt",      {0, SOL_SOCKET, SO_LOCK_FILTER},                           DENIED       },
+    {"setsockopt",      {0, SOL_SOCKET, 50},                                       DENIED       }, /* BPF */
+    {"setsockopt",      {0, SOL_SOCKET, 51},                                       DENIED       }, /* reuseport */
+    {"setsockopt",      {0, SOL_SOCKET, 52},                                       DENIED       },
+    {"setsockopt",      {0, IPPROTO_TCP, TCP_NODELAY},                             ALLOWED      },
+    {"setsockopt",      {0, IPPROTO_TCP, TCP_USER_TIMEOUT},                        ALLOWED      },
+    {"setsockopt",      {0, IPPROTO_TCP, 14},                                      DENIED       }, /* MD5SIG */
+    {"setsockopt",      {0, IPPROTO_TCP, 19},                                      DENIED       }, /* REPAIR */
+    {"setsockopt",      {0, IPPROTO_TCP, 31},                                      DENIED       }, /* ULP */
+    {"setsockopt",      {0, IPPROTO_TCP, 32},                                      DENIED       }, /* MD5SIG_EXT */
+    {"setsockopt",      {0, IPPROTO_TCP, 38},                                      DENIED       }, /* AO */
+    {"setsockopt",      {0, IPPROTO_IP, IP_TOS},                                   ALLOWED      },
+    {"setsockopt",      {0, IPPROTO_IP, IP_RECVERR},                               ALLOWED      },
+    {"setsockopt",      {0, IPPROTO_IP, IP_MULTICAST_ALL},                         ALLOWED      },
+    {"setsockopt",      {0, IPPROTO_IP, IP_OPTIONS},                               DENIED       },
+    {"setsockopt",      {0, IPPROTO_IP, 16},                                       DENIED       }, /* IPsec */
+    {"setsockopt",      {0, IPPROTO_IP, 17},                                       DENIED       }, /* XFRM */
+    {"setsockopt",      {0, IPPROTO_IP, IP_ADD_MEMBERSHIP},                        DENIED       },
+    {"setsockopt",      {0, IPPROTO_IP, MCAST_MSFILTER},                           DENIED       },
+    {"setsockopt",      {0, IPPROTO_IP, 64},                                       DENIED       }, /* iptables */
+    {"setsockopt",      {0, IPPROTO_IPV6, IPV6_V6ONLY},                            ALLOWED      },
+    {"setsockopt",      {0, IPPROTO_IPV6, IPV6_MULTICAST_HOPS},                    ALLOWED      },
+    {"setsockopt",      {0, IPPROTO_IPV6, 1},                                      DENIED       }, /* ADDRFORM */
+    {"setsockopt",      {0, IPPROTO_IPV6, 20},                                     DENIED       }, /* a group */
+    {"setsockopt",      {0, IPPROTO_IPV6, 32},                                     DENIED       }, /* flow labels */
+    {"setsockopt",      {0, IPPROTO_IPV6, 54},                                     DENIED       }, /* HOPOPTS */
+    {"setsockopt",      {0, IPPROTO_IPV6, 57},                                     DENIED       }, /* RTHDR */
+    {"setsockopt",      {0, IPPROTO_UDP, 103},                                     ALLOWED      },
+    {"setsockopt",      {0, IPPROTO_UDP, 100},                                     DENIED       }, /* ENCAP */
+    {"setsockopt",      {0, 270, 11},                                              ALLOWED      }, /* netlink */
+    {"setsockopt",      {0, 279, 1},                                               DENIED       }, /* ALG */
+    {"setsockopt",      {0, 282, 1},                                               DENIED       }, /* TLS */
+    {"setsockopt",      {0, 255, 64},                                              DENIED       }, /* ebtables */
     {"socketpair",      {AF_UNIX, SOCK_STREAM, 0},                                 ALLOWED      },
     {"socketpair",      {AF_TIPC, SOCK_STREAM, 0},                                 DENIED       },
     {"prlimit64",       {0, RLIMIT_NOFILE, 1, 0},                                  ALLOWED      },
