@@ -4,7 +4,9 @@ Runs in a network namespace of its own: egress_internet.py CERTIFICATE KEY [PORT
 stdin, one JSON line each, and answers each with one line: {"zone": {...}} replaces the names, {"seen": true} gives what
 was recorded since the last time.
 """
+import hashlib
 import json
+import random
 import select
 import socket
 import ssl
@@ -233,6 +235,44 @@ def greet(client):
         pass
 
 
+def megabytes(count):
+    """No two alike, and the same for everybody."""
+    block = random.Random(7).randbytes(1 << 20)
+    for i in range(count):
+        turn = i * 4099 % len(block)
+        yield block[turn:] + block[:turn]
+
+
+def digests(client):
+    """Of all that comes behind the first eight bytes, until the end; then as many megabytes as those have asked for."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+    wanted, digest, total = int(client.recv(8, socket.MSG_WAITALL)), hashlib.sha256(), 0
+    while data := client.recv(1 << 16):
+        digest.update(data)
+        total += len(data)
+    client.sendall(digest.hexdigest().encode() + b"%12d" % total)
+    for one in megabytes(wanted):
+        client.sendall(one)
+
+
+def resets_late(client):
+    """Reads five megabytes at full speed, and resets in the middle of more."""
+    read_much(client)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def stops_late(client):
+    """Reads as much, and nothing more."""
+    read_much(client)
+    threading.Event().wait(60)
+
+
+def read_much(client):
+    total = 0
+    while total < 5_000_000 and (data := client.recv(1 << 20)):
+        total += len(data)
+
+
 def udp_echo(port):
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.bind(("", port))
@@ -263,6 +303,9 @@ def main():
     start(udp_echo, 7003)
     start(serve, listener(7004), says_bye)
     start(serve, listener(7005), refuses)
+    start(serve, listener(7006), digests)
+    start(serve, listener(7007), resets_late)
+    start(serve, listener(7008), stops_late)
     print("ready", flush=True)
     for line in sys.stdin:
         command = json.loads(line)

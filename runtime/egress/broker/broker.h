@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "policy/publish.h"
 #include "runtime/egress/broker/account.h"
+#include "runtime/egress/broker/pipe.h"
 #include "runtime/egress/broker/poll.h"
 #include "runtime/egress/broker/report.h"
 #include "runtime/egress/bucket.h"
@@ -47,6 +48,7 @@ struct broker {
     bool accept_paused;   /* no descriptor was left */
     size_t pending_bytes; /* read and not yet taken by the other side, all connections */
     uint8_t *buffer;      /* for one read at a time */
+    struct pipes pipes;
     uint32_t dropped[PIN_EGRESS_SOCKET_COUNT]; /* of what was sent to a socket; told of: losses.h */
     uint64_t losses_ns;                        /* when it was looked at */
     bool ended;

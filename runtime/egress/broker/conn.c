@@ -80,6 +80,8 @@ void conn_close(struct conn *conn) {
     unlink_conn(conn);
     if (conn->is_dialling)
         dial_cancel(&conn->dial);
+    pipe_drop(&broker->pipes, &conn->inner.pipe);
+    pipe_drop(&broker->pipes, &conn->outer.pipe);
     poll_close(&conn->inner.watch);
     poll_close(&conn->outer.watch);
     broker->pending_bytes -= conn->inner.pending_size + conn->outer.pending_size;
@@ -181,8 +183,10 @@ struct conn *conn_make(struct broker *broker, const struct pin_destination *to,
     conn->verdict = *verdict;
     conn->id = ++broker->next_id;
     conn->started_ns = now_ns();
-    conn->inner = (struct side){.watch = {.fd = -1}, .conn = conn, .chunk = RELAY_CHUNK_FIRST};
-    conn->outer = (struct side){.watch = {.fd = -1}, .conn = conn, .chunk = RELAY_CHUNK_FIRST};
+    conn->inner =
+        (struct side){.watch = {.fd = -1}, .conn = conn, .chunk = RELAY_CHUNK_FIRST, .pipe = PIPE_NONE};
+    conn->outer =
+        (struct side){.watch = {.fd = -1}, .conn = conn, .chunk = RELAY_CHUNK_FIRST, .pipe = PIPE_NONE};
     conn->inspection = PIN_INSPECT_NONE;
     conn->payers = accounts_of(&broker->accounts, verdict->rule);
     link_conn(conn);

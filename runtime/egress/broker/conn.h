@@ -14,8 +14,9 @@ struct side {
     struct conn *conn;
     uint8_t *pending; /* read from the other side, not yet taken by this one */
     size_t pending_at, pending_size;
-    size_t chunk;    /* how much to read at once */
-    bool read_ended; /* it has said that it sends no more */
+    struct pipe pipe; /* where it waits instead, at full speed */
+    size_t chunk;     /* how much to read at once */
+    bool read_ended;  /* it has said that it sends no more */
     bool write_ended;
     bool
         lost; /* it was reset: what it sent before that still goes on, then the other side is reset as well */

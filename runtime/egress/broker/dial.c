@@ -32,6 +32,21 @@ unsigned dial_sockaddr(struct sockaddr_storage *to, const uint8_t address[16], u
     return sizeof(*six);
 }
 
+void dial_read_end(const struct sockaddr_storage *from, struct pin_ip_end *end) {
+    const struct sockaddr_in *four = (const void *)from;
+    const struct sockaddr_in6 *six = (const void *)from;
+    uint16_t port; /* at the same place in both */
+    memcpy(&port, (const char *)from + offsetof(struct sockaddr_in, sin_port), sizeof(port));
+    end->port = ntohs(port);
+    if (from->ss_family == AF_INET6) {
+        memcpy(end->address, &six->sin6_addr, 16);
+        return;
+    }
+    memset(end->address, 0, 10);
+    memset(end->address + 10, 0xff, 2);
+    memcpy(end->address + 12, &four->sin_addr, 4);
+}
+
 /* The source address that the kernel picks for one of its own addresses is that address. Nothing is sent, and
  * there is no list of addresses that could be out of date. */
 static bool is_of_this_host(const uint8_t address[16]) {
@@ -193,6 +208,19 @@ static void talk_begin(struct dial *dial, struct watch *won) {
         fail_proxied(dial, EINVAL);
     else
         (void)say(dial);
+}
+
+bool dial_is_at_host(int fd) {
+    struct sockaddr_storage own = {.ss_family = AF_UNSPEC}, peer = {.ss_family = AF_UNSPEC};
+    socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+    struct pin_ip_end here, there;
+    if (getsockname(fd, (struct sockaddr *)&own, &own_size) != 0 ||
+        getpeername(fd, (struct sockaddr *)&peer, &peer_size) != 0 || own.ss_family != peer.ss_family ||
+        (own.ss_family != AF_INET && own.ss_family != AF_INET6))
+        return false;
+    dial_read_end(&own, &here);
+    dial_read_end(&peer, &there);
+    return memcmp(here.address, there.address, sizeof(here.address)) == 0;
 }
 
 /* 0: connected; ENOTCONN: not (yet). */

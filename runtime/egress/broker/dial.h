@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/egress/broker/resolver.h"
+#include "runtime/egress/ip_packet.h"
 #include "runtime/egress/proxy_talk.h"
 
 #define DIAL_ATTEMPTS 3 /* at the same time */
@@ -59,3 +60,8 @@ int dial_outcome(int fd);
 
 struct sockaddr_storage;
 unsigned dial_sockaddr(struct sockaddr_storage *to, const uint8_t address[16], uint16_t port);
+/* The other way round. */
+void dial_read_end(const struct sockaddr_storage *from, struct pin_ip_end *end);
+/* Does this connection lead from one of the host's own addresses to the same one? The kernel picks such a
+ * source for whoever dials its own addresses. */
+bool dial_is_at_host(int fd);

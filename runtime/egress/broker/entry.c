@@ -1,7 +1,6 @@
 #include "runtime/egress/broker/entry.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -53,29 +52,14 @@ void entry_open(struct broker *broker, const struct pin_opening *opening) {
     conn_dial(conn);
 }
 
-static void read_end(const struct sockaddr_storage *from, struct pin_ip_end *end) {
-    const struct sockaddr_in *four = (const void *)from;
-    const struct sockaddr_in6 *six = (const void *)from;
-    uint16_t port; /* at the same place in both */
-    memcpy(&port, (const char *)from + offsetof(struct sockaddr_in, sin_port), sizeof(port));
-    end->port = ntohs(port);
-    if (from->ss_family == AF_INET6) {
-        memcpy(end->address, &six->sin6_addr, 16);
-        return;
-    }
-    memset(end->address, 0, 10);
-    memset(end->address + 10, 0xff, 2);
-    memcpy(end->address + 12, &four->sin_addr, 4);
-}
-
 /* The one that it was held back as. */
 static struct conn *find_held(const struct broker *broker, const struct sockaddr_storage *peer,
                               const struct sockaddr_storage *local) {
     struct pin_ip_end from, to;
     if (broker->openings == NULL)
         return NULL;
-    read_end(peer, &from);
-    read_end(local, &to);
+    dial_read_end(peer, &from);
+    dial_read_end(local, &to);
     struct conn *conn = find(broker, &from, &to);
     return conn != NULL && conn->is_open ? conn : NULL;
 }

@@ -63,6 +63,7 @@ static bool is_inward(const struct broker *broker) {
 static bool prepare(struct broker *broker, struct pin_error *err) {
     broker->names = pin_synthetic_new();
     broker->buffer = malloc(BROKER_BUFFER);
+    broker->pipes.spare = PIPE_NONE;
     if (broker->names == NULL || broker->buffer == NULL || !poll_open(&broker->poll))
         return pin_fail_errno(err, "prepare");
     if (!control_load_rules(broker, PIN_BROKER_RULES_FD, err))

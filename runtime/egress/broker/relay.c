@@ -1,17 +1,21 @@
 #include "runtime/egress/broker/relay.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include <linux/tcp.h>
+
 #include "runtime/egress/tls_hello.h"
 #include "runtime/egress/wire_name.h"
 
 #define HELD_MAX (32u * 1024) /* a hello or a request head, and what came with it */
 #define CHUNK_SMALL (16u * 1024)
+#define BULK (RELAY_CHUNK_FIRST * 4) /* reads as large as that are a transfer at full speed */
 #define LABOURS_FIRST 2 /* of each side: most that a connection costs which is made only to be closed */
 #define ROUNDS 4        /* reads of one connection before the others' turn */
 
@@ -92,6 +96,7 @@ static bool lose(struct side *side) {
     free(side->pending);
     side->pending = NULL;
     side->pending_size = 0;
+    pipe_drop(&side->conn->broker->pipes, &side->pipe);
     side->lost = side->write_ended = true;
     return !side->read_ended;
 }
@@ -100,11 +105,35 @@ static bool is_loss(ssize_t sent) {
     return sent < 0 && errno != EAGAIN && errno != ENOMEM && errno != ENOBUFS;
 }
 
-/* Sends as much as goes and keeps the rest; a side that takes all of it is read from in larger pieces. False:
- * the connection can't go on. */
+static void count_passed(const struct side *from, size_t size) {
+    struct conn *conn = from->conn;
+    bool out = from == &conn->inner;
+    *(out ? &conn->bytes_out : &conn->bytes_in) += size;
+    *(out ? &conn->broker->report.passed_out : &conn->broker->report.passed_in) += size;
+}
+
+/* Nothing is lost on the way to this host itself, and its own algorithm may pace what it sends (BBR). */
+static void stop_pacing(int fd) {
+    static const char steady[] = "reno"; /* every kernel has it, for every user */
+    if (dial_is_at_host(fd))
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, steady,
+                         sizeof(steady) - 1); /* slower, if it fails */
+}
+
+/* A side whose pieces are taken whole by the other one is read from in larger ones. */
+static void adapt(struct side *from, size_t size, bool is_taken) {
+    if (is_taken && size == from->chunk && from->chunk < BROKER_BUFFER) {
+        if (from->chunk == RELAY_CHUNK_FIRST)
+            stop_pacing(other_of(from)->watch.fd);
+        from->chunk *= 2;
+    } else if (!is_taken && from->chunk > RELAY_CHUNK_FIRST) {
+        from->chunk /= 2;
+    }
+}
+
+/* Sends as much as goes and keeps the rest. False: the connection can't go on. */
 static bool forward(struct side *from, const uint8_t *data, size_t size) {
     struct side *to = other_of(from);
-    struct conn *conn = from->conn;
     ssize_t sent = to->lost || to->pending_size > 0 ? 0 : send(to->watch.fd, data, size, MSG_NOSIGNAL);
     if (is_loss(sent))
         return lose(to);
@@ -113,17 +142,9 @@ static bool forward(struct side *from, const uint8_t *data, size_t size) {
     if (sent < 0 && errno != EAGAIN)
         return false;
     size_t taken = sent > 0 ? (size_t)sent : 0;
-    bool out = from == &conn->inner;
-    *(out ? &conn->bytes_out : &conn->bytes_in) += size;
-    *(out ? &conn->broker->report.passed_out : &conn->broker->report.passed_in) += size;
-    if (taken == size) {
-        if (size == from->chunk && from->chunk < BROKER_BUFFER)
-            from->chunk *= 2;
-        return true;
-    }
-    if (from->chunk > RELAY_CHUNK_FIRST)
-        from->chunk /= 2;
-    return keep_more(to, data + taken, size - taken);
+    count_passed(from, size);
+    adapt(from, size, taken == size);
+    return taken == size || keep_more(to, data + taken, size - taken);
 }
 
 static bool is_our_name(const struct conn *conn, const struct pin_tls_hello *hello) {
@@ -273,43 +294,20 @@ static size_t read_size(const struct side *from) {
 /* A transfer at full speed: who fills the socket gets the processor first, if it waits for one. Larger reads
  * then take fewer wake-ups, which cost more than the bytes. Nobody else waits: nothing is lost. */
 static void let_others_fill(const struct side *from, size_t size) {
-    if (size >= RELAY_CHUNK_FIRST * 4 && !is_inspected(from))
+    if (size >= BULK && !is_inspected(from))
         (void)sched_yield();
 }
 
-/* False: the connection has ended. */
-static bool pump(struct side *from) {
-    struct conn *conn = from->conn;
-    struct broker *broker = conn->broker;
-    for (int round = 0; round < ROUNDS && is_wanted(from); round++) {
-        size_t size = read_size(from);
-        let_others_fill(from, size);
-        ssize_t got = recv(from->watch.fd, broker->buffer, size, 0);
-        if (got < 0 && errno == EAGAIN)
-            break;
-        if (got <= 0) {
-            from->read_ended = true;
-            from->lost = from->lost || got < 0;
-            return end_if_drained(from);
-        }
-        conn->active_ns = now_ns();
-        bool out = from == &conn->inner;
-        payers_count(&conn->payers, out ? (uint64_t)got : 0, out ? 0 : (uint64_t)got, conn->active_ns);
-        if (!take(from, broker->buffer, (size_t)got))
-            return false;
-        if (payers_are_spent(&conn->payers)) {
-            conn_refuse(conn, PIN_EGRESS_BUDGET);
-            return false;
-        }
-        if ((size_t)got < size)
-            break;
-    }
-    return true;
+static ssize_t send_pending(const struct side *to) {
+    if (to->pipe.read >= 0)
+        return pipe_empty(&to->pipe, to->watch.fd, to->pending_size);
+    return send(to->watch.fd, to->pending + to->pending_at, to->pending_size, MSG_NOSIGNAL);
 }
 
+/* False: the connection has ended. */
 static bool flush(struct side *to) {
     struct conn *conn = to->conn;
-    ssize_t sent = send(to->watch.fd, to->pending + to->pending_at, to->pending_size, MSG_NOSIGNAL);
+    ssize_t sent = send_pending(to);
     if (sent < 0 && errno != EAGAIN && (!is_loss(sent) || !lose(to))) {
         conn_abort(conn);
         return false;
@@ -326,7 +324,75 @@ static bool flush(struct side *to) {
         return true;
     free(to->pending);
     to->pending = NULL;
+    if (to->pipe.read >= 0)
+        pipe_return(&conn->broker->pipes, &to->pipe);
     return end_if_drained(other_of(to));
+}
+
+/* What isn't looked at stays in the kernel, at full speed. */
+static bool is_moved(const struct side *from, size_t size) {
+    return size >= BULK && from->conn->inspection == PIN_INSPECT_NONE;
+}
+
+/* Into the other side's pipe, which it then has, or into the buffer. */
+static ssize_t read_some(struct side *from, size_t size) {
+    struct broker *broker = from->conn->broker;
+    struct side *to = other_of(from);
+    if (!is_moved(from, size) || !pipe_take(&broker->pipes, &to->pipe))
+        return recv(from->watch.fd, broker->buffer, size, 0);
+    ssize_t got = pipe_fill(&to->pipe, from->watch.fd, size);
+    if (got > 0)
+        return got;
+    int cause = errno;
+    pipe_return(&broker->pipes, &to->pipe);
+    if (got == 0 || cause == EAGAIN) /* the end, or urgent data, or nothing: this says which */
+        return recv(from->watch.fd, broker->buffer, size, 0);
+    errno = cause;
+    return got;
+}
+
+/* False: the connection has ended. */
+static bool pass_on(struct side *from, size_t size) {
+    struct side *to = other_of(from);
+    if (to->pipe.read < 0)
+        return take(from, from->conn->broker->buffer, size);
+    count_passed(from, size);
+    to->pending_size = size;
+    from->conn->broker->pending_bytes += size;
+    if (!flush(to))
+        return false;
+    if (!to->lost)
+        adapt(from, size, to->pending_size == 0);
+    return true;
+}
+
+/* False: the connection has ended. */
+static bool pump(struct side *from) {
+    struct conn *conn = from->conn;
+    for (int round = 0; round < ROUNDS && is_wanted(from); round++) {
+        size_t size = read_size(from);
+        let_others_fill(from, size);
+        ssize_t got = read_some(from, size);
+        if (got < 0 && errno == EAGAIN)
+            break;
+        if (got <= 0) {
+            from->read_ended = true;
+            from->lost = from->lost || got < 0;
+            return end_if_drained(from);
+        }
+        conn->active_ns = now_ns();
+        bool out = from == &conn->inner;
+        payers_count(&conn->payers, out ? (uint64_t)got : 0, out ? 0 : (uint64_t)got, conn->active_ns);
+        if (!pass_on(from, (size_t)got))
+            return false;
+        if (payers_are_spent(&conn->payers)) {
+            conn_refuse(conn, PIN_EGRESS_BUDGET);
+            return false;
+        }
+        if ((size_t)got < size)
+            break;
+    }
+    return true;
 }
 
 static void side_ready(struct watch *watch, uint32_t events) {

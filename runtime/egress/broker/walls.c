@@ -117,7 +117,8 @@ static const int calls[] = {
     SCMP_SYS(munmap),       SCMP_SYS(brk),           SCMP_SYS(mremap),       SCMP_SYS(madvise),
     SCMP_SYS(futex),        SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(getrandom),
     SCMP_SYS(rt_sigreturn), SCMP_SYS(exit),          SCMP_SYS(exit_group),   SCMP_SYS(restart_syscall),
-    SCMP_SYS(bind),         SCMP_SYS(sched_yield),   SCMP_SYS(sendmmsg),
+    SCMP_SYS(bind),         SCMP_SYS(sched_yield),   SCMP_SYS(sendmmsg),     SCMP_SYS(splice),
+    SCMP_SYS(pipe2),
 };
 
 /* Looked for by the C library and c-ares, which go on without. */
@@ -156,7 +157,7 @@ static int allow_memory(scmp_filter_ctx filter) {
 }
 
 static int allow_fcntl(scmp_filter_ctx filter) {
-    static const int commands[] = {F_GETFL, F_SETFL, F_GETFD, F_SETFD};
+    static const int commands[] = {F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_SETPIPE_SZ};
     int code = 0;
     for (size_t i = 0; code == 0 && i < PIN_COUNT(commands); i++)
         code =
