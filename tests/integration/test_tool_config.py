@@ -158,6 +158,68 @@ def test_a_secret_is_handed_to_a_sandbox_that_waited_and_ends_with_the_call(root
     clear(root_store.pinfold)
 
 
+def supervisors(pinfold):
+    shown = [json.loads(pinfold.call([str(pinfold.program), "show", place["name"], "--json"]).stdout) for place in pool(pinfold)["sandboxes"] if place["state"] == "idle"]
+    return [place["supervisor"] for place in shown]
+
+
+@pytest.mark.parametrize("server", [False, True], ids=["command", "server"])
+def test_a_secret_of_the_command_line_is_handed_to_a_sandbox_that_waited(root_store, monkeypatch, server):
+    """By the process that ends with the call; the sandbox was built without it, and so is the next one, which that process starts."""
+    pinfold = root_store.pinfold
+    pinfold.call([str(pinfold.program), "pool", "set", "--ahead", "1"])
+    policy = pinfold.policy(extends=["tool"], secrets=["KEY"])
+    handed = ["--secret", "KEY", "--secret-from-env", "KEY=HELD_HERE"]
+    options = ["--policy", policy, *handed]
+    known = pinfold.environment
+    monkeypatch.setattr(pinfold, "environment", lambda **extra: known(HELD_HERE=SECRET, **extra))
+    root_store("env", "set", "--secret", "OTHER", input=b"sealed-and-below")
+    root_store("env", "set", "--secret", "KEY", input=b"sealed-and-hidden")
+    source = SEES.replace("os.environ.get('OTHER')", "len(os.environ['OTHER'])").replace("os.environ.get(", "(")
+    client = Server(pinfold, *options) if server else None
+    seen = []
+    for _ in range(2):
+        prepare(pinfold, reuse="never", options=options)
+        idle = supervisors(pinfold)
+        assert idle and not any(holds(pid, SECRET.encode()) for pid in idle)
+        if server:
+            result = client.call(source, reuse="never")["result"]
+        else:
+            _, result = call(root_store, source, *handed, policy=policy, reuse="never")
+        assert (result["status"], result["stdout"], result["notes"]) == ("success", ["***"], []), result
+        assert result["func_return"][:4] == ["***", len(SECRET), len("sealed-and-below"), []], result
+        seen.append(result["func_return"][4])
+    assert seen[0] != seen[1]
+    prepare(pinfold, reuse="never", options=options)
+    assert not any(holds(pid, SECRET.encode()) for pid in supervisors(pinfold))
+    if server:
+        client.close()
+    clear(pinfold)
+
+
+def test_a_secret_that_a_sandbox_that_waited_cannot_take_has_a_cold_call(root_store, monkeypatch):
+    pinfold = root_store.pinfold
+    secrets = pinfold.home / "secrets"
+    secrets.mkdir(mode=0o700)
+    for name, text in (("KEY", SECRET), ("LONG", "y" * 40000)):
+        (secrets / name).write_text(text)
+        (secrets / name).chmod(0o600)
+    known = pinfold.environment
+    monkeypatch.setattr(pinfold, "environment", lambda **extra: known(PINFOLD_SECRETS=str(secrets), **extra))
+    policy = pinfold.policy(extends=["tool"], secrets=["KEY", "LONG", "NOWHERE"])
+    prepare(pinfold, reuse="never", options=["--policy", policy])
+    _, result = call(root_store, "def f(): return len(open('/run/secrets/KEY').read())", "--secret", "KEY:file", policy=policy, reuse="never")
+    assert result["func_return"] == len(SECRET) and "as a file" in result["notes"][-1]
+    _, result = call(root_store, "def f(): return 1", "--secret", "KEY:env=PYTHONSTARTUP", policy=policy, reuse="never")
+    assert result["func_return"] == 1 and "PYTHONSTARTUP" in result["notes"][-1]
+    _, result = call(root_store, "import os\ndef f(): return len(os.environ['LONG'])", "--secret", "LONG", policy=policy, reuse="never")
+    assert result["func_return"] == 40000
+    prepare(pinfold, reuse="never", options=["--policy", policy])
+    absent = [call(root_store, "def f(): return 1", "--secret", "NOWHERE", policy=policy, reuse=reuse) for reuse in ("never", "cold")]
+    assert absent[0] == absent[1] and absent[0][0] == 125 and "NOWHERE" in absent[0][1]["error"]["message"]
+    clear(pinfold)
+
+
 def test_a_sandbox_that_waited_gets_a_secret_only_at_its_level_and_whole(root_store):
     root_store.pinfold.call([str(root_store.pinfold.program), "pool", "set", "--ahead", "1"])
     source = "import hashlib, os\ndef f(): return {n: hashlib.md5(os.environb[n.encode()]).hexdigest() for n in ('A', 'B', 'C') if n in os.environ}"

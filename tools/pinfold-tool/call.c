@@ -90,6 +90,7 @@ static int run_warm(struct cold *cold, const struct pin_call_options *values, st
     json_t *result = NULL;
     int code = 0;
     warm.receipt = values->receipt != NULL;
+    warm.may_hand = true;
     enum pin_warm_end end = pin_warm_begin(&warm, &err);
     if (end == PIN_WARM_NONE)
         end = pin_warm_call(&warm, &result, &code, &err);

@@ -55,6 +55,12 @@ struct listing {
     json_t *list;
 };
 
+bool pin_pool_is_idle(const json_t *stats) {
+    const char *state = json_string_value(json_object_get(stats, "state"));
+    return state != NULL && strcmp(state, "ending") != 0 &&
+           json_integer_value(json_object_get(stats, "running")) == 0;
+}
+
 static bool add(void *context, const char *name, int folder) {
     const struct listing *listing = context;
     struct pin_error err = {0}, none = {0}; /* one that is just being started, or ends, has nothing to tell */
@@ -71,7 +77,6 @@ static bool add(void *context, const char *name, int folder) {
     json_t *stats = client.socket < 0 ? NULL : pin_client_call(&client, pin_client_request("stats"), &err);
     json_t *facts = pin_home_read(folder, "sandbox.json", &none);
     const json_t *fingerprint = json_object_get(facts, "fingerprint");
-    bool busy = json_integer_value(json_object_get(stats, "running")) > 0;
     json_t *memory = json_object_get(stats, "memory_bytes");
     if (memory == NULL)
         memory = json_object_get(stats, "memory_peak_bytes");
@@ -79,9 +84,9 @@ static bool add(void *context, const char *name, int folder) {
                                 json_pack("{s:s, s:s, s:s?, s:s, s:I, s:I}", "name", name, "kind",
                                           name[0] == PIN_POOL_WARM[0] ? "warm" : "ahead", "fingerprint",
                                           json_string_value(fingerprint), "state",
-                                          stats == NULL ? "starting"
-                                          : busy        ? "busy"
-                                                        : "idle",
+                                          stats == NULL             ? "starting"
+                                          : pin_pool_is_idle(stats) ? "idle"
+                                                                    : "busy",
                                           "memory_bytes", json_integer_value(memory), "idle_ms",
                                           json_integer_value(json_object_get(stats, "idle_ms"))));
     json_decref(stats);

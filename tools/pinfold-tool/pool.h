@@ -22,6 +22,9 @@ struct pin_pool_settings {
 bool pin_pool_load(int state_dir, struct pin_pool_settings *settings, struct pin_error *err);
 bool pin_pool_save(int state_dir, const struct pin_pool_settings *settings, struct pin_error *err);
 
+/* What a sandbox answers to "stats": a call may come. One that ends after its only call is none. */
+bool pin_pool_is_idle(const json_t *stats);
+
 /* What there is: a list of {"name", "kind", "fingerprint", "state", "memory_bytes", "idle_ms"}. */
 json_t *pin_pool_list(int state_dir, struct pin_error *err);
 /* Ends the sandbox; true also when it has gone already. */

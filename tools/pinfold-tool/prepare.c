@@ -14,6 +14,7 @@ static bool prepare(struct pin_call *call, const struct pin_front *front, struct
         (void)pin_point(err, "/reuse");
         return pin_hint(err, "ask for \"never\" or \"fingerprint\"");
     }
+    warm.may_hand = true;
     bool ok = pin_warm_begin(&warm, err) == PIN_WARM_NONE && pin_warm_top_up(&warm, true, err);
     pin_warm_free(&warm);
     return ok;

@@ -17,6 +17,7 @@
 #include "runtime/tool/result.h"
 #include "tools/pinfold-kept/client.h"
 #include "tools/pinfold-kept/up.h"
+#include "tools/pinfold-tool/handed.h"
 #include "tools/pinfold-tool/packet.h"
 #include "tools/pinfold-tool/runners.h"
 #include "tools/pinfold-tool/shield.h"
@@ -44,7 +45,7 @@ static bool is_read_at_start(const char *variable) {
     return false;
 }
 
-static bool check_variable(const char *variable, struct pin_error *err) {
+bool pin_warm_check_variable(const char *variable, struct pin_error *err) {
     return !is_read_at_start(variable) ||
            pin_fail(err, PIN_ERROR_UNSUPPORTED, "interpreters read '%.*s' when they start",
                     (int)strcspn(variable, "="), variable);
@@ -58,8 +59,10 @@ static bool check(const struct pin_warm *warm, struct pin_error *err) {
     if (pin_call_sealed_size(warm->env) > PIN_KEPT_SEALED_MOST)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is handed sealed values of more than %zu bytes",
                         PIN_KEPT_SEALED_MOST);
-    if (bundle->ext.secret_count > 0)
+    if (bundle->ext.secret_count > 0 && !warm->may_hand)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "it is handed secrets");
+    if (bundle->ext.secret_count > 0 && !pin_handed_check(warm, err))
+        return false;
     if (bundle->ext.record_count > 0)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "the policy wants an audit log");
     if (bundle->ext.cpu_time_ns != PIN_UNLIMITED)
@@ -69,10 +72,10 @@ static bool check(const struct pin_warm *warm, struct pin_error *err) {
     if (shares(warm))
         return true;
     for (size_t i = 0; i < warm->env->sealed_count; i++)
-        if (!check_variable(warm->env->sealed[i]->name, err))
+        if (!pin_warm_check_variable(warm->env->sealed[i]->name, err))
             return false;
     for (size_t i = 0; i < bundle->process.env_count; i++)
-        if (!check_variable(bundle->process.env[i], err))
+        if (!pin_warm_check_variable(bundle->process.env[i], err))
             return false;
     return true;
 }
@@ -82,7 +85,8 @@ static bool prepare(struct pin_warm *warm, struct pin_error *err) {
     struct pin_bundle bundle = *warm->front->bundle;                        /* shallow */
     bundle.ext.wall_time_ns = warm->front->ceiling->resources.wall_time_ns; /* a call brings its own */
     bool forks = warm->request->reuse == PIN_TOOL_REUSE_FINGERPRINT &&
-                 warm->request->language == PIN_TOOL_PYTHON && warm->env->sealed_count == 0;
+                 warm->request->language == PIN_TOOL_PYTHON && warm->env->sealed_count == 0 &&
+                 bundle.ext.secret_count == 0;
     warm->scope = forks ? PIN_TOOL_SCOPE_SANDBOX : PIN_TOOL_SCOPE_POOL;
     if (!check(warm, err) || !pin_tool_fingerprint(&bundle, warm->shape, warm->scope, digest, err))
         return false;
@@ -152,7 +156,7 @@ static enum pin_warm_end declined(json_t *reply, const struct pin_error *failure
     return PIN_WARM_FAILED;
 }
 
-static json_t *question(const struct pin_warm *warm, const char *key) {
+static json_t *question(const struct pin_warm *warm, size_t sealed, const char *key) {
     json_t *request = pin_client_request("call");
     (void)json_object_set_new(request, "key", json_string(key));
     (void)json_object_set_new(request, "if_idle", json_true());
@@ -160,8 +164,8 @@ static json_t *question(const struct pin_warm *warm, const char *key) {
         (void)json_object_set_new(
             request, "timeout_ms",
             json_integer((json_int_t)((warm->request->timeout_ns + PIN_NS_PER_MS - 1) / PIN_NS_PER_MS)));
-    if (warm->env->sealed_count > 0)
-        (void)json_object_set_new(request, "sealed", json_integer((json_int_t)warm->env->sealed_count));
+    if (sealed > 0)
+        (void)json_object_set_new(request, "sealed", json_integer((json_int_t)sealed));
     return request;
 }
 
@@ -170,14 +174,14 @@ static json_t *send_call(const struct pin_warm *warm, struct pin_client *client,
                          struct pin_error *err) {
     struct pin_sealed_opening opening = {.from = -1};
     struct pin_error fault = {0};
-    int count = 1;
+    size_t sealed = warm->env->sealed_count;
     bool open = true;
-    if (warm->env->sealed_count > 0) {
+    if (warm->front->bundle->ext.secret_count > 0)
+        open = (opening.from = pin_handed_open(warm, &sealed, err)) >= 0;
+    else if (sealed > 0)
         open = pin_call_begin_sealed(warm->stored, warm->env, &opening, err);
-        count = 2;
-    }
     const int fds[] = {packet, opening.from};
-    bool sent = open && pin_client_send(client, question(warm, key), fds, count, err);
+    bool sent = open && pin_client_send(client, question(warm, sealed, key), fds, sealed > 0 ? 2 : 1, err);
     pin_close_fd(&opening.from);
     json_t *reply = sent ? pin_client_receive(client, NULL, err) : NULL;
     if (!pin_call_end_sealed(&opening, &fault) && reply == NULL && err->kind == PIN_ERROR_INTERNAL)
@@ -246,7 +250,7 @@ static void generalise(const struct pin_warm *warm, struct pin_front_options *op
     }
     options->env_over = NULL;
     options->env_over_count = 0;
-    options->labels = options->env = (struct pin_texts){0};
+    options->labels = options->env = options->secrets = options->secret_variables = (struct pin_texts){0};
 }
 
 static bool start(struct pin_warm *warm, const char *name, struct pin_error *err) {
@@ -300,7 +304,7 @@ static struct census count(const struct pin_warm *warm) {
         json_t *stats =
             place == PLACE_OPEN ? pin_client_call(&client, pin_client_request("stats"), &err) : NULL;
         census.starting += place == PLACE_STARTING;
-        census.idle += stats != NULL && json_integer_value(json_object_get(stats, "running")) == 0;
+        census.idle += pin_pool_is_idle(stats);
         json_decref(stats);
     }
     return census;
@@ -331,6 +335,7 @@ static bool start_missing(struct pin_warm *warm, bool *enough, struct census *ce
 
 bool pin_warm_top_up(struct pin_warm *warm, bool wait, struct pin_error *err) {
     struct census census = {0};
+    pin_handed_forget(warm); /* what is started outlives the call, as a fork of ourselves */
     for (uint64_t waited_ns = 0;;) {
         bool enough = false;
         if (!start_missing(warm, &enough, &census, err))

@@ -25,8 +25,9 @@ struct pin_warm { /* borrowed but for what is below the line */
     const struct pin_front *front; /* of the call, with its bundle */
     const struct pin_tool_shape *shape;
     const struct pin_tool_config *stored;
-    const struct pin_tool_env *env;   /* its sealed values go to a sandbox that ends with the call */
-    bool receipt;                     /* the call wants a receipt: it can't share */
+    const struct pin_tool_env *env; /* its sealed values go to a sandbox that ends with the call */
+    bool receipt;                   /* the call wants a receipt: it can't share */
+    bool may_hand; /* this process ends with the call: it may find the secrets that '--secret' names */
     const struct pin_call_deps *deps; /* a sandbox that is started inherits its locks */
     void *self;
     void (*connected)(void *self, int socket); /* before a call is sent to it; NULL: nobody wants to know */
@@ -50,6 +51,9 @@ enum pin_warm_end {
 /* The call's kind is request->reuse, which isn't COLD. Finds the fingerprint, opens the state directory.
  * NONE: go on with the call. */
 enum pin_warm_end pin_warm_begin(struct pin_warm *warm, struct pin_error *err);
+/* Of kind UNSUPPORTED where interpreters read it ("NAME" or "NAME=…") when they start: one that is there
+ * already would never see it. */
+bool pin_warm_check_variable(const char *variable, struct pin_error *err);
 void pin_warm_free(struct pin_warm *warm);
 enum pin_warm_end pin_warm_call(struct pin_warm *warm, json_t **result, int *exit_code,
                                 struct pin_error *err);
