@@ -31,6 +31,7 @@ ZONE = {
     "mixed.example.com": ["10.66.0.1", PUBLIC, "127.0.0.1"],
     "chain.example.com": ["cname:other.example.net"], "other.example.net": [PUBLIC],
     "evilchain.example.com": ["cname:inner.example.net"], "inner.example.net": ["10.66.0.1"],
+    "crowd.example.com": [SECOND] * 700,
     "rebind.example.com": [[PUBLIC], ["127.0.0.1"]],
 }
 
@@ -191,7 +192,7 @@ class Harness:
     def __init__(self, internet, folder):
         self.internet, self.folder = internet, folder
 
-    def start(self, *arguments, rules=(), options=(), requests=None, prefix=(), **kwargs):
+    def start(self, *arguments, rules=(), options=(), requests=None, prefix=(), broker=None, **kwargs):
         build = build_directory()
         path = self.folder / "events"  # a file: nobody has to read it for the program to go on
         write = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -202,7 +203,7 @@ class Harness:
                 os.dup2(requests, 4)
 
         argv = [*prefix, "nsenter", f"--net=/run/netns/{self.internet.host}", build / "tests/unit/egress_harness",
-                build / "tools/pinfold-broker/pinfold-broker", *options, *rules, "--", *arguments]
+                broker or build / "tools/pinfold-broker/pinfold-broker", *options, *rules, "--", *arguments]
         env = {"PATH": os.environ["PATH"], "PINFOLD_RESOLV_CONF": str(self.internet.resolv), "EGRESS_HARNESS_PID": "1"}
         process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, close_fds=False,
                                    preexec_fn=move, **kwargs)

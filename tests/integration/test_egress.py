@@ -107,6 +107,11 @@ def test_of_mixed_answers_only_the_public_one_is_dialled(harness):
     assert [e.split()[3] for e in events if e.startswith("connect")] == [PUBLIC]
 
 
+def test_a_name_with_hundreds_of_addresses_is_reached(harness):
+    _, out, events = harness.run(PYTHON, "-c", CONNECT, "crowd.example.com:7002", "api.example.com:7002", rules=["*.example.com:7002"])
+    assert out == "crowd.example.com:7002 answered\napi.example.com:7002 answered\n" and events[-1] == "ended 0", events
+
+
 def test_a_chain_of_names_is_followed_to_a_public_end(harness):
     _, out, _ = harness.run(PYTHON, "-c", CONNECT, "chain.example.com:7002", rules=["chain.example.com:7002"])
     assert "answered" in out

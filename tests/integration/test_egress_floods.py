@@ -114,7 +114,7 @@ do = loops[2 * (os.fork() > 0) + (os.fork() > 0)]
 while True: do()
 """
     start = time.monotonic()
-    flooding = harness.start(PYTHON, "-c", code, rules=["api.example.com:7002", "192.0.2.10/32:7003/udp"], start_new_session=True)
+    flooding = harness.start(PYTHON, "-c", code, rules=["api.example.com:7002", "192.0.2.10/32:7003/udp"], options=["-u"], start_new_session=True)
     try:
         pid = int(harness.wait_for(flooding, "broker ").split()[1])
         while time.monotonic() < start + 4:
