@@ -52,6 +52,17 @@ test('python and shell sources run however long', async () => {
   assert.equal((await sandbox.runPython(source, ['a', 'b c'])).stdout, "['a', 'b c']\n");
 });
 
+test('a supervisor that is stopped is told and ended', async () => {
+  const impatient = new pinfold.SandboxClient({answerTimeoutMs: 200});
+  const stopped = await impatient.create({name: 'stopped'});
+  process.kill((await impatient.list()).find(({name}) => name === 'stopped').supervisor, 'SIGSTOP');
+  for (const ask of [() => stopped.show(), () => stopped.pause(), () => stopped.signal('TERM'), () => stopped.start(['true'])])
+    await assert.rejects(ask(), (error) => error instanceof pinfold.SandboxExhausted && /doesn't answer/.test(error.message));
+  await stopped.kill();
+  await assert.rejects(stopped.show(), pinfold.SandboxNotFound);
+  await impatient.remove('stopped');
+});
+
 test('many run at once on one connection', async () => {
   const numbers = [...Array(40).keys()];
   const results = await Promise.all(numbers.map((number) => sandbox.shell(`echo ${number}; sleep 0.02`)));

@@ -328,6 +328,41 @@ def test_who_finds_no_room_is_told(client, sandbox):
     assert sandbox.exec(["true"]).ok
 
 
+def supervisor_of(client, name):
+    return next(one["supervisor"] for one in client.list() if one["name"] == name)
+
+
+def test_a_supervisor_that_is_stopped_is_told_and_ended(where):
+    client = plain.SandboxClient(**where, answer_timeout=0.2)
+    sandbox = client.create(name="work")
+    process = sandbox.start(["sleep", "1000"])
+    os.kill(supervisor_of(client, "work"), signal.SIGSTOP)
+    for ask in (sandbox.show, sandbox.stats, sandbox.pause, sandbox.renew, process.kill, lambda: sandbox.signal("TERM")):
+        with pytest.raises(plain.SandboxExhausted, match="doesn't answer"):
+            ask()
+    sandbox.kill()
+    process.close()
+    with pytest.raises(plain.SandboxNotFound):
+        sandbox.show()
+    client.remove("work")
+
+
+def test_asyncio_tells_and_ends_a_supervisor_that_is_stopped(where):
+    async def body():
+        client = aio.SandboxClient(**where, answer_timeout=0.2)
+        sandbox = await client.create(name="work")
+        process = await sandbox.start(["sleep", "1000"])
+        os.kill((await client.list())[0]["supervisor"], signal.SIGSTOP)
+        for ask in (sandbox.show, sandbox.pause, process.kill):
+            with pytest.raises(plain.SandboxExhausted, match="doesn't answer"):
+                await ask()
+        await sandbox.kill()
+        process.close()
+        await client.remove("work")
+
+    asyncio.run(body(), debug=True)
+
+
 def test_asyncio_runs_many_at_once(where):
     async def body(sandbox):
         results = await asyncio.gather(*(sandbox.shell(f"echo {number}") for number in range(40)))

@@ -51,6 +51,11 @@ static bool gone(const struct pin_client *client, int error, struct pin_error *e
     return pin_hint(err, "'pinfold show %s' says why", client->name);
 }
 
+static bool unanswered(const struct pin_client *client, struct pin_error *err) {
+    (void)pin_fail(err, PIN_ERROR_EXHAUSTED, "the supervisor of '%s' doesn't answer", client->name);
+    return pin_hint(err, "'pinfold kill %s' ends it in any case", client->name);
+}
+
 static ssize_t send_first(int fd, const uint8_t *bytes, size_t size, const int *fds, int count) {
     union {
         struct cmsghdr align;
@@ -91,6 +96,8 @@ bool pin_client_send(struct pin_client *client, json_t *request, const int *fds,
         ssize_t part = send_first(client->socket, bytes + sent, size - sent, fds, sent == 0 ? count : 0);
         if (part < 0 && errno == EINTR)
             continue;
+        if (part < 0 && errno == EAGAIN)
+            return unanswered(client, err);
         if (part < 0)
             return turned_away(client, errno, err);
         sent += (size_t)part;
@@ -116,6 +123,8 @@ static bool receive_some(struct pin_client *client, int *fd, struct pin_error *e
     do
         got = recvmsg(client->socket, &message, MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EAGAIN)
+        return unanswered(client, err);
     if (got <= 0)
         return gone(client, got < 0 ? errno : 0, err);
     const struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
@@ -170,10 +179,37 @@ json_t *pin_client_receive(struct pin_client *client, int *fd, struct pin_error 
     return NULL;
 }
 
-json_t *pin_client_call(struct pin_client *client, json_t *request, struct pin_error *err) {
-    if (!pin_client_send(client, request, NULL, 0, err))
+static bool set_patience(const struct pin_client *client, unsigned seconds, struct pin_error *err) {
+    const struct timeval patience = {.tv_sec = seconds};
+    return (setsockopt(client->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0 &&
+            setsockopt(client->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0) ||
+           pin_fail_errno(err, "set how long an answer is waited for");
+}
+
+static bool is_answered_at_once(const json_t *request) {
+    const char *verb = json_string_value(json_object_get(request, "verb"));
+    return verb != NULL && strcmp(verb, "wait") != 0 && strcmp(verb, "stop") != 0 &&
+           strcmp(verb, "kill") != 0;
+}
+
+static json_t *ask(struct pin_client *client, json_t *request, int *fd, struct pin_error *err) {
+    unsigned answer_s = client->answer_s > 0 ? client->answer_s : PIN_CLIENT_ANSWER_S;
+    bool at_once = is_answered_at_once(request);
+    if (at_once && !set_patience(client, answer_s, err)) {
+        json_decref(request);
         return NULL;
-    json_t *reply = pin_client_receive(client, NULL, err);
+    }
+    json_t *reply =
+        pin_client_send(client, request, NULL, 0, err) ? pin_client_receive(client, fd, err) : NULL;
+    if (reply != NULL && at_once && !set_patience(client, 0, err)) {
+        json_decref(reply);
+        return NULL;
+    }
+    return reply;
+}
+
+json_t *pin_client_call(struct pin_client *client, json_t *request, struct pin_error *err) {
+    json_t *reply = ask(client, request, NULL, err);
     json_t *ok = reply == NULL ? NULL : json_incref(json_object_get(reply, "ok"));
     if (reply != NULL && ok == NULL)
         (void)pin_fail(err, PIN_ERROR_SYNTAX, "the sandbox '%s' sent an answer to another question",
@@ -184,9 +220,7 @@ json_t *pin_client_call(struct pin_client *client, json_t *request, struct pin_e
 
 json_t *pin_client_ask_fd(struct pin_client *client, const char *verb, int *fd, struct pin_error *err) {
     int got = -1;
-    if (!pin_client_send(client, pin_client_request(verb), NULL, 0, err))
-        return NULL;
-    json_t *reply = pin_client_receive(client, &got, err);
+    json_t *reply = ask(client, pin_client_request(verb), &got, err);
     json_t *ok = reply == NULL ? NULL : json_incref(json_object_get(reply, "ok"));
     json_decref(reply);
     if (ok != NULL && got >= 0) {

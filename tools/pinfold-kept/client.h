@@ -8,9 +8,12 @@
 #include "base/error.h"
 #include "runtime/kept/wire.h"
 
+#define PIN_CLIENT_ANSWER_S 30
+
 struct pin_client {
     const char *name;
     int state_dir, folder, socket; /* -1: none */
+    unsigned answer_s;             /* for what is answered at once; 0: PIN_CLIENT_ANSWER_S */
     struct pin_wire in;
 };
 #define PIN_CLIENT_NONE ((struct pin_client){.state_dir = -1, .folder = -1, .socket = -1})
@@ -29,7 +32,9 @@ bool pin_client_send(struct pin_client *client, json_t *request, const int *fds,
 /* The next message, or NULL: an error of the sandbox's, or SYSTEM when it has gone. *fd (may be NULL) is a
  * descriptor that came with it, or -1. */
 json_t *pin_client_receive(struct pin_client *client, int *fd, struct pin_error *err);
-/* Send, receive: the "ok" of the reply, for the caller to release. */
+/* Send, receive: the "ok" of the reply, for the caller to release. A supervisor that doesn't answer in time,
+ * one that was stopped, say, is EXHAUSTED; `wait`, `stop` and `kill` are answered at an end, however long it
+ * takes. */
 json_t *pin_client_call(struct pin_client *client, json_t *request, struct pin_error *err);
 /* Asks for a descriptor: the "ok" of the reply, for the caller to release; *fd is the caller's, never -1. */
 json_t *pin_client_ask_fd(struct pin_client *client, const char *verb, int *fd, struct pin_error *err);

@@ -2,8 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -17,6 +15,8 @@
 #include "tools/pinfold-kept/verbs.h"
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/set_up.h"
+
+#define BILL_S 2 /* for one of many to write its bill */
 
 struct list_options {
     const char *by;
@@ -160,16 +160,16 @@ static int run_show(const struct pin_invocation *invocation) {
 /* Whoever lives and has labels writes its bill when it is asked; one that doesn't answer soon isn't waited
  * for. */
 static bool have_billed(void *context, const char *name, int folder) {
-    static const struct timeval patience = {.tv_sec = 2};
     struct pin_error err = {0};
     (void)context;
     json_t *facts = pin_home_is_live(folder) ? pin_home_read(folder, "sandbox.json", &err) : NULL;
     if (json_object_size(json_object_get(facts, "labels")) > 0) {
         PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
         client.name = name;
+        client.in.limit = PIN_WIRE_REPLY_MAX;
+        client.answer_s = BILL_S;
         client.socket = pin_home_connect(folder, name, &err);
-        if (client.socket >= 0 &&
-            setsockopt(client.socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0)
+        if (client.socket >= 0)
             json_decref(pin_client_call(&client, pin_client_request("stats"), &err));
     }
     json_decref(facts);

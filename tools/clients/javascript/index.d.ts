@@ -7,6 +7,11 @@ export interface ClientOptions {
   state?: string;
 }
 
+export interface SandboxClientOptions extends ClientOptions {
+  /** What a supervisor has for what it answers at once (30,000); then SandboxExhausted. */
+  answerTimeoutMs?: number;
+}
+
 /** Every field but `name` is a request below the policy: a field that asks for more is refused, never narrowed. */
 export interface SandboxSpec {
   name?: string;
@@ -181,7 +186,7 @@ export class SandboxHandle {
 
 /** Makes, finds and removes kept sandboxes. SandboxUnavailable where there is no runtime. */
 export class SandboxClient {
-  constructor(options?: ClientOptions);
+  constructor(options?: SandboxClientOptions);
   create(spec?: SandboxSpec): Promise<SandboxHandle>;
   /** One that lives; SandboxNotFound otherwise. */
   get(name: string): Promise<SandboxHandle>;

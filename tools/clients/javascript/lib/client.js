@@ -24,7 +24,7 @@ export class SandboxHandle {
   async #open() {
     let connection = await this.#connection;
     if (!connection || connection.closed) {
-      this.#connection = Connection.open(this.client.program.state, this.name);
+      this.#connection = Connection.open(this.client.program, this.name);
       connection = await this.#connection.catch((error) => {
         this.#connection = undefined;
         throw error;
@@ -43,7 +43,7 @@ export class SandboxHandle {
     const request = {...execRequest(command, options), output: 'capture', stdin: stdin !== undefined};
     signal?.throwIfAborted();
     const connection = await this.#open();
-    const input = stdin === undefined ? undefined : await lend(this.client.program.state, this.name);
+    const input = stdin === undefined ? undefined : await lend(this.client.program, this.name);
     if (input) request.lent = [input.number];
     let end;
     const onAbort = () => end?.();
@@ -82,7 +82,7 @@ export class SandboxHandle {
 
   /** A command that runs on. stdin: text, bytes, or true for write(). tty: {rows, columns} of a terminal of its own. */
   start(command, options = {}) {
-    return Process.start(this.client.program.state, this.name, execRequest(command, options), options);
+    return Process.start(this.client.program, this.name, execRequest(command, options), options);
   }
 
   /**
@@ -91,7 +91,7 @@ export class SandboxHandle {
    */
   attach(execId, {since, stdin} = {}) {
     const request = {verb: 'attach', exec: execId, since};
-    return Process.start(this.client.program.state, this.name, request, {stdin});
+    return Process.start(this.client.program, this.name, request, {stdin});
   }
 
   /**
@@ -150,8 +150,10 @@ export class SandboxHandle {
     return this.#end({verb: 'stop', grace_ms: graceMs});
   }
 
-  kill() {
-    return this.#end({verb: 'kill'});
+  /** At once, whatever its supervisor does: as the command does it. */
+  async kill() {
+    await this.close();
+    await this.client.program.call(['kill', '--json', '--', this.name]);
   }
 
   /** With what is left of it. Without `force`, SandboxBusy while it lives. */
@@ -220,6 +222,7 @@ export class SandboxHandle {
 /**
  * Makes, finds and removes kept sandboxes. SandboxUnavailable where there is no runtime.
  * program: the command (else PINFOLD, else `pinfold` on PATH). state: the state directory (else as the command has it).
+ * answerTimeoutMs: what a supervisor has for what it answers at once; then SandboxExhausted.
  */
 export class SandboxClient {
   constructor(options) {

@@ -4,10 +4,12 @@ import net from 'node:net';
 import path from 'node:path';
 import process from 'node:process';
 
-import {InvalidRequest, PolicyRefused, SandboxGone, SandboxNotFound, fromJson, gone} from './errors.js';
+import {InvalidRequest, PolicyRefused, SandboxGone, SandboxNotFound, fromJson, gone, unanswered} from './errors.js';
 
 const VERSION = 1;
 const REPLY_MAX = 3 * 1024 ** 3;
+const CONNECT_MS = 5_000;
+const LASTING = new Set(['exec', 'attach', 'wait', 'stop', 'kill']); // the others are answered at once
 const {O_DIRECTORY, O_NOFOLLOW, O_RDONLY} = fs.constants;
 
 function pack(message) {
@@ -56,7 +58,16 @@ function openFolder(state, name) {
 }
 
 /** A connected socket; the path goes by a descriptor, since that of a socket is short. */
-function connect(state, name) {
+async function connect(state, name) {
+  for (const until = Date.now() + CONNECT_MS; ; await new Promise((resolve) => setTimeout(resolve, 10))) {
+    const socket = await tryToConnect(state, name);
+    if (socket) return socket;
+    if (Date.now() > until) throw unanswered(name); // it lets nobody in
+  }
+}
+
+/** Undefined while too many wait to be let in. */
+function tryToConnect(state, name) {
   const folder = openFolder(state, name);
   return new Promise((resolve, reject) => {
     const socket = net.connect({path: `/proc/self/fd/${folder}/control`, allowHalfOpen: true});
@@ -67,7 +78,8 @@ function connect(state, name) {
     socket.once('error', (error) => {
       const ended = error.code === 'ENOENT' || error.code === 'ECONNREFUSED';
       const hint = `'pinfold rm ${name}' removes what is left of it`;
-      reject(ended ? new SandboxNotFound('not_found', `the sandbox '${name}' has ended`, {hint}) : error);
+      if (error.code === 'EAGAIN') resolve(undefined);
+      else reject(ended ? new SandboxNotFound('not_found', `the sandbox '${name}' has ended`, {hint}) : error);
     });
   }).finally(() => fs.closeSync(folder));
 }
@@ -77,13 +89,15 @@ export class Connection {
   #decoder = new Decoder();
   #last = 0;
 
-  static async open(state, name) {
-    return new Connection(await connect(state, name), name);
+  /** `program` has the state directory, and how long an answer is waited for. */
+  static async open(program, name) {
+    return new Connection(await connect(program.state, name), name, program.answerTimeoutMs);
   }
 
-  constructor(socket, name) {
+  constructor(socket, name, answerTimeoutMs) {
     this.socket = socket;
     this.name = name;
+    this.answerTimeoutMs = answerTimeoutMs;
     this.closed = false;
     socket.on('data', (chunk) => this.#take(chunk));
     socket.on('error', () => this.#fail(gone(name)));
@@ -113,7 +127,10 @@ export class Connection {
   request(body, last = ['ok'], each = () => {}) {
     const id = ++this.#last;
     return new Promise((resolve, reject) => {
+      const overdue = () => settle(reject, unanswered(this.name));
+      const timer = LASTING.has(body.verb) ? undefined : setTimeout(overdue, this.answerTimeoutMs);
       const settle = (how, what) => {
+        clearTimeout(timer);
         this.#waiting.delete(id);
         if (this.#waiting.size === 0) this.socket.unref();
         how(what);
@@ -136,9 +153,12 @@ export class Connection {
 }
 
 /** A connection that has become a descriptor of the supervisor's: {number, socket}. */
-export async function lend(state, name) {
-  const connection = await Connection.open(state, name);
-  const {ok} = await connection.request({verb: 'lend'});
+export async function lend(program, name) {
+  const connection = await Connection.open(program, name);
+  const {ok} = await connection.request({verb: 'lend'}).catch((error) => {
+    connection.close();
+    throw error;
+  });
   const {socket} = connection;
   socket.removeAllListeners('data');
   socket.removeAllListeners('error');

@@ -25,7 +25,7 @@ export class SandboxNotFound extends PinfoldError {}
 export class SandboxExists extends PinfoldError {}
 /** It is paused, starting or ending. */
 export class SandboxBusy extends PinfoldError {}
-/** There is no room for one more. */
+/** There is no room for one more, or the supervisor doesn't answer. */
 export class SandboxExhausted extends PinfoldError {}
 /** It ended while it was being used. */
 export class SandboxGone extends PinfoldError {}
@@ -57,6 +57,11 @@ const KINDS = {
 export function fromJson(error) {
   const Kind = KINDS[error.kind] ?? PinfoldError;
   return new Kind(error.kind ?? 'internal', error.message ?? '', error);
+}
+
+export function unanswered(name) {
+  const hint = `'pinfold kill ${name}' ends it in any case`;
+  return new SandboxExhausted('exhausted', `the supervisor of '${name}' doesn't answer`, {hint});
 }
 
 export function gone(name) {

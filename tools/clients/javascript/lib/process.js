@@ -44,15 +44,15 @@ export class Process {
   /** Records that were gone from the log before they could be read: of attach() alone. */
   missed = 0;
 
-  static async start(state, name, request, {stdin, tty, signal}) {
+  static async start(program, name, request, {stdin, tty, signal}) {
     const process = new Process();
     const names = ['stdin', 'stdout', 'stderr'].filter(
       (stream) => (stream !== 'stdin' || stdin !== undefined) && (stream !== 'stderr' || !tty),
     );
     try {
-      process.#connection = await Connection.open(state, name);
+      process.#connection = await Connection.open(program, name);
       const lent = await Promise.all(names.map(async (stream) => {
-        const {number, socket} = await lend(state, name);
+        const {number, socket} = await lend(program, name);
         process.#sockets[stream] = socket;
         socket.on('error', () => {}); // its end says it
         return number;

@@ -45,9 +45,10 @@ function refusal(args, code, out, err) {
 }
 
 export class Program {
-  constructor({program, state} = {}) {
+  constructor({program, state, answerTimeoutMs = 30_000} = {}) {
     this.path = findProgram(program);
     this.state = stateFolder(state);
+    this.answerTimeoutMs = answerTimeoutMs;
   }
 
   spawn(args, more = {}, stdio = ['ignore', 'pipe', 'pipe']) {

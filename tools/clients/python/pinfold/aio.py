@@ -4,15 +4,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import Any, AsyncIterator, Awaitable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 from . import core, protocol
 from .core import READ, Data, T, as_bytes
-from .errors import PinfoldError, SandboxGone, closed, from_json, gone
+from .errors import PinfoldError, SandboxGone, closed, from_json, gone, unanswered
 from .program import (
     Program,
     copy_place,
     host_place,
+    kill_arguments,
     list_arguments,
     log_arguments,
     output_of,
@@ -27,8 +28,8 @@ from .tool import ToolResult, call_line, cancel_line, ended, tool_result
 class Connection(core.Held):
     """One connection to a supervisor, with one request on its way at a time."""
 
-    def __init__(self, state: str, name: str) -> None:
-        super().__init__(state, name)  # a local socket whose server accepts at once
+    def __init__(self, state: str, name: str, answer: float) -> None:
+        super().__init__(state, name, answer)  # a local socket whose server accepts at once
         self.socket.setblocking(False)
 
     async def send(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
@@ -51,6 +52,21 @@ class Connection(core.Held):
     async def receive(self) -> Mapping[str, Any]:
         while (message := self.next()) is None:
             await self.wait()
+        return message
+
+    async def answered(self, answer: Awaitable[T]) -> T:
+        """One that is given at once."""
+        try:
+            return await asyncio.wait_for(answer, self.answer)
+        except asyncio.TimeoutError:
+            self.overdue = True
+            raise unanswered(self.name) from None
+
+    async def exchange(self, exchange: core.Exchange[T], fds: Sequence[int]) -> Mapping[str, Any]:
+        """Up to its last message."""
+        await self.send(exchange.request, fds)
+        while exchange.last not in (message := await self.receive()):
+            pass
         return message
 
 
@@ -181,7 +197,7 @@ class Process:
     async def _ask(self, request: Mapping[str, Any]) -> None:
         await self._connection.send(request)
         if not self._result.done():
-            answer = await self._answers.get()
+            answer = await self._connection.answered(self._answers.get())
             if "error" in answer:
                 raise answer["error"]
 
@@ -223,18 +239,17 @@ class SandboxHandle:
         return f"SandboxHandle({self.name!r})"
 
     def _connect(self) -> Connection:
-        return Connection(self.client.program.state, self.name)
+        return Connection(self.client.program.state, self.name, self.client.answer_timeout)
 
     async def _run(self, exchange: core.Exchange[T]) -> T:
         """Up to its last message. The connection ends with a request that was cut short."""
         connection = self._idle.take() or self._connect()
         fds = [] if exchange.stdin is None else [core.in_memory(exchange.stdin)]
         try:
-            await connection.send(exchange.request, fds)
-            while exchange.last not in (message := await connection.receive()):
-                pass
+            answer = connection.exchange(exchange, fds)
+            message = await (connection.answered(answer) if exchange.at_once else answer)
         except BaseException as error:
-            if isinstance(error, PinfoldError) and not isinstance(error, SandboxGone):
+            if isinstance(error, PinfoldError) and not isinstance(error, SandboxGone) and not connection.overdue:
                 self._idle.give(connection)
             else:
                 connection.close()
@@ -335,7 +350,9 @@ class SandboxHandle:
         await self._end(core.stopping(grace))
 
     async def kill(self) -> None:
-        await self._end(core.telling("kill"))
+        """At once, whatever its supervisor does: as the command does it."""
+        self.close()
+        await self.client.call(kill_arguments(self.name))
 
     async def _end(self, exchange: core.Exchange[None]) -> None:
         try:
@@ -408,10 +425,14 @@ class SandboxClient:
     """Makes, finds and removes kept sandboxes. SandboxUnavailable where there is no runtime.
 
     program: the command (else PINFOLD, else `pinfold` on PATH). state: the state directory (else as the command has it).
+    answer_timeout: seconds that a supervisor has for what it answers at once; then SandboxExhausted.
     """
 
-    def __init__(self, program: Optional[Path] = None, state: Optional[Path] = None) -> None:
+    def __init__(
+        self, program: Optional[Path] = None, state: Optional[Path] = None, answer_timeout: float = protocol.ANSWER
+    ) -> None:
         self.program = Program(program, state)
+        self.answer_timeout = answer_timeout
 
     async def spawn(
         self, arguments: Sequence[str], more: Mapping[str, str] = {}, limit: int = 65536

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import selectors
@@ -12,14 +13,35 @@ from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from . import core, protocol
 from .core import READ, Data, T, as_bytes
-from .errors import PinfoldError, SandboxGone, closed, from_json, gone
-from .program import Program, checked, copy_place, host_place, list_arguments, log_arguments, remove_arguments
+from .errors import PinfoldError, SandboxGone, closed, from_json, gone, unanswered
+from .program import (
+    Program,
+    checked,
+    copy_place,
+    host_place,
+    kill_arguments,
+    list_arguments,
+    log_arguments,
+    remove_arguments,
+)
 from .results import ExecResult, LogRecord, exec_result, log_record
 from .spec import Path, SandboxSpec
 
 
 class Connection(core.Held):
     """One connection to a supervisor, with one request on its way at a time."""
+
+    @contextlib.contextmanager
+    def within(self, seconds: Optional[float]) -> Iterator[None]:
+        """What is sent and received meanwhile takes no longer."""
+        self.socket.settimeout(seconds)
+        try:
+            yield
+        except socket.timeout:
+            self.overdue = True
+            raise unanswered(self.name) from None
+        finally:
+            self.socket.settimeout(None)
 
     def send(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
         data = protocol.pack(request)
@@ -154,9 +176,10 @@ class Process:
             self._connection.socket.settimeout(None)
 
     def _ask(self, request: Mapping[str, Any]) -> None:
-        self._connection.send(request)
-        while self._running.note(self._connection.receive()):
-            pass
+        with self._connection.within(self._connection.answer):
+            self._connection.send(request)
+            while self._running.note(self._connection.receive()):
+                pass
 
     def signal(self, number: protocol.Signal) -> None:
         self._ask(self._running.signalling(number))
@@ -193,18 +216,19 @@ class SandboxHandle:
         return f"SandboxHandle({self.name!r})"
 
     def _connect(self) -> Connection:
-        return Connection(self.client.program.state, self.name)
+        return Connection(self.client.program.state, self.name, self.client.answer_timeout)
 
     def _run(self, exchange: core.Exchange[T]) -> T:
         """Up to its last message. The connection ends with a request that was cut short."""
         connection = self._idle.take() or self._connect()
         fds = [] if exchange.stdin is None else [core.in_memory(exchange.stdin)]
         try:
-            connection.send(exchange.request, fds)
-            while exchange.last not in (message := connection.receive()):
-                pass
+            with connection.within(connection.answer if exchange.at_once else None):
+                connection.send(exchange.request, fds)
+                while exchange.last not in (message := connection.receive()):
+                    pass
         except BaseException as error:
-            if isinstance(error, PinfoldError) and not isinstance(error, SandboxGone):
+            if isinstance(error, PinfoldError) and not isinstance(error, SandboxGone) and not connection.overdue:
                 self._idle.give(connection)
             else:
                 connection.close()
@@ -305,7 +329,10 @@ class SandboxHandle:
         self._end(core.stopping(grace))
 
     def kill(self) -> None:
-        self._end(core.telling("kill"))
+        """At once, whatever its supervisor does: as the command does it."""
+        self.close()
+        arguments = kill_arguments(self.name)
+        checked(self.client.program.call(arguments), arguments)
 
     def _end(self, exchange: core.Exchange[None]) -> None:
         try:
@@ -393,10 +420,14 @@ class SandboxClient:
     """Makes, finds and removes kept sandboxes. SandboxUnavailable where there is no runtime.
 
     program: the command (else PINFOLD, else `pinfold` on PATH). state: the state directory (else as the command has it).
+    answer_timeout: seconds that a supervisor has for what it answers at once; then SandboxExhausted.
     """
 
-    def __init__(self, program: Optional[Path] = None, state: Optional[Path] = None) -> None:
+    def __init__(
+        self, program: Optional[Path] = None, state: Optional[Path] = None, answer_timeout: float = protocol.ANSWER
+    ) -> None:
         self.program = Program(program, state)
+        self.answer_timeout = answer_timeout
 
     def create(self, spec: Optional[SandboxSpec] = None, **fields: Any) -> SandboxHandle:
         """A new sandbox, of a SandboxSpec or of its fields."""

@@ -21,6 +21,7 @@ T = TypeVar("T")
 Data = Union[str, bytes]
 READ = 256 * 1024
 IDLE_CONNECTIONS = 8
+LASTING = ("wait", "stop", "kill")  # answered at an end, whenever that is
 
 
 def as_bytes(data: Data) -> bytes:
@@ -38,12 +39,14 @@ def in_memory(data: Data) -> int:
 
 @dataclass(frozen=True)
 class Exchange(Generic[T]):
-    """`last`: the key of the message that ends it, which `read` makes the answer of."""
+    """`last`: the key of the message that ends it, which `read` makes the answer of; `at_once`: nothing is waited for but
+    the supervisor itself."""
 
     request: Mapping[str, Any]
     last: str
     read: Callable[[Mapping[str, Any]], T]
     stdin: Optional[Data] = None
+    at_once: bool = False
 
 
 def _facts(message: Mapping[str, Any]) -> Dict[str, Any]:
@@ -55,11 +58,11 @@ def _nothing(_: Mapping[str, Any]) -> None:
 
 
 def asking(verb: str, **fields: Any) -> Exchange[Dict[str, Any]]:
-    return Exchange({"verb": verb, **_given(fields)}, "ok", _facts)
+    return Exchange({"verb": verb, **_given(fields)}, "ok", _facts, at_once=verb not in LASTING)
 
 
 def telling(verb: str, **fields: Any) -> Exchange[None]:
-    return Exchange({"verb": verb, **_given(fields)}, "ok", _nothing)
+    return Exchange({"verb": verb, **_given(fields)}, "ok", _nothing, at_once=verb not in LASTING)
 
 
 def _given(fields: Mapping[str, Any]) -> Dict[str, Any]:
@@ -71,7 +74,7 @@ def signalling(number: protocol.Signal, exec_id: Optional[int]) -> Exchange[None
 
 
 def renewing(idle: Optional[float], lifetime: Optional[float]) -> Exchange[None]:
-    return Exchange(protocol.renew_request(idle, lifetime), "ok", _nothing)
+    return Exchange(protocol.renew_request(idle, lifetime), "ok", _nothing, at_once=True)
 
 
 def stopping(grace: Optional[float]) -> Exchange[None]:
@@ -216,8 +219,10 @@ class Running:
 class Held(Channel):
     """A channel with its socket, which the clients read and write in their own ways."""
 
-    def __init__(self, state: str, name: str) -> None:
+    def __init__(self, state: str, name: str, answer: float = protocol.ANSWER) -> None:
         super().__init__(name)
+        self.answer = answer  # seconds for what is answered at once
+        self.overdue = False  # an answer may still come, to something that nobody asks any more
         self.socket = protocol.connect(state, name)
 
     def is_dead(self) -> bool:

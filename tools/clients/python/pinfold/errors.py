@@ -40,7 +40,7 @@ class SandboxBusy(PinfoldError):
 
 
 class SandboxExhausted(PinfoldError):
-    """There is no room for one more."""
+    """There is no room for one more, or the supervisor doesn't answer."""
 
 
 class SandboxGone(PinfoldError):
@@ -92,6 +92,11 @@ def from_json(error: Mapping[str, Any]) -> PinfoldError:
         str(error.get("hint") or ""),
         error.get("others") or (),
     )
+
+
+def unanswered(name: str) -> SandboxExhausted:
+    hint = f"'pinfold kill {name}' ends it in any case"
+    return SandboxExhausted("exhausted", f"the supervisor of '{name}' doesn't answer", hint=hint)
 
 
 def gone(name: str) -> SandboxGone:

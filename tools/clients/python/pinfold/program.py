@@ -71,6 +71,10 @@ def remove_arguments(name: str, force: bool) -> List[str]:
     return ["rm", "--json", *(["--force"] if force else []), "--", name]
 
 
+def kill_arguments(name: str) -> List[str]:
+    return ["kill", "--json", "--", name]
+
+
 def copy_place(name: str, path: str) -> str:
     return f"{name}:{path}"
 

@@ -7,11 +7,22 @@ import shutil
 import signal as signals
 import socket
 import stat
+import struct
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
-from .errors import InvalidRequest, PolicyRefused, SandboxGone, SandboxNotFound, SandboxUnavailable, from_json
+from .errors import (
+    InvalidRequest,
+    PolicyRefused,
+    SandboxGone,
+    SandboxNotFound,
+    SandboxUnavailable,
+    from_json,
+    unanswered,
+)
 
 VERSION = 1
+ANSWER = 30.0  # seconds for what is answered at once
+CONNECT = 5
 REPLY_MAX = 3 * 1024**3
 SOURCE_MAX = 100 * 1024  # an argument has 128 KiB at most: longer sources go in by standard input
 
@@ -159,7 +170,7 @@ def _open_folder(state: str, name: str) -> int:
 
 
 def connect(state: str, name: str) -> socket.socket:
-    """A blocking connection to the sandbox's supervisor."""
+    """A blocking connection to the sandbox's supervisor, which lets in at once, or is stopped and has its queue full."""
     if not name or "/" in name or name.startswith("."):
         raise InvalidRequest("invalid", f"'{name}' is no name of a sandbox")
     try:
@@ -168,7 +179,12 @@ def connect(state: str, name: str) -> socket.socket:
         raise SandboxNotFound("not_found", f"there is no sandbox '{name}'") from None
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", CONNECT, 0))
         connection.connect(f"/proc/self/fd/{folder}/control")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 0))
+    except BlockingIOError:
+        connection.close()
+        raise unanswered(name) from None
     except (FileNotFoundError, ConnectionRefusedError):
         connection.close()
         hint = f"'pinfold rm {name}' removes what is left of it"
