@@ -70,9 +70,7 @@ static void on_broken(void *self, int error) {
     pin_conn_close(self);
 }
 
-void pin_conn_send(struct conn *conn, json_t *json) {
-    size_t size = 0;
-    PIN_FREE uint8_t *bytes = pin_wire_print(json, &size);
+static void send_bytes(struct conn *conn, const uint8_t *bytes, size_t size) {
     if (conn->closed)
         return;
     if (bytes == NULL) {
@@ -83,6 +81,24 @@ void pin_conn_send(struct conn *conn, json_t *json) {
     pin_sink_write(conn->sink, bytes, size);
     if (pin_sink_is_full(conn->sink) && conn->source != NULL)
         pin_source_pause(conn->source);
+}
+
+void pin_conn_send(struct conn *conn, json_t *json) {
+    size_t size = 0;
+    PIN_FREE uint8_t *bytes = pin_wire_print(json, &size);
+    send_bytes(conn, bytes, size);
+}
+
+void pin_conn_send_both(struct conn *conn, json_t *first, json_t *then) {
+    size_t before = 0, after = 0;
+    PIN_FREE uint8_t *one = pin_wire_print(first, &before);
+    PIN_FREE uint8_t *other = pin_wire_print(then, &after);
+    PIN_FREE uint8_t *both = one == NULL || other == NULL ? NULL : malloc(before + after);
+    if (both != NULL) {
+        memcpy(both, one, before);
+        memcpy(both + before, other, after);
+    }
+    send_bytes(conn, both, before + after);
 }
 
 /* With a descriptor: it goes with the first byte, at once or not at all. */

@@ -7,12 +7,11 @@
 
 #include "base/cleanup.h"
 #include "base/units.h"
-#include "runtime/build/cgroup/leaf.h"
 #include "runtime/kept/call.h"
-#include "runtime/watch/watch_command.h"
 
 #define FIRST_TICK_NS (PIN_NS_PER_MS / 2)
 #define LAST_TICK_NS (20 * PIN_NS_PER_MS)
+#define TELL_NS (2 * PIN_NS_PER_MS)
 #define STUCK_NS (15 * PIN_NS_PER_S) /* after SIGKILL: a process in an uninterruptible wait may take long */
 
 static uint64_t later(uint64_t from_ns, uint64_t delay_ns) {
@@ -28,15 +27,13 @@ struct exec *pin_exec_find(struct pin_kept *kept, uint64_t id) {
 }
 
 void pin_exec_free(struct exec *exec) {
-    struct pin_error err = {0};
-    struct pin_timer **timers[] = {&exec->wall, &exec->cpu, &exec->grace, &exec->tick, &exec->stuck};
+    struct pin_timer **timers[] = {&exec->wall, &exec->cpu,   &exec->grace,
+                                   &exec->tick, &exec->stuck, &exec->telling};
     for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
         pin_timer_cancel(timers[i]);
     pin_exec_close_io(exec);
     pin_context_close(exec);
-    if (exec->leaf != NULL)
-        (void)pin_cgroup_remove(exec->leaf, 0, &err); /* or with the sandbox's */
-    pin_cgroup_free(exec->leaf);
+    pin_exec_leave(exec);
     pin_exec_free_secrets(exec);
     pin_kept_request_free(&exec->request);
     pin_result_free(&exec->result);
@@ -48,26 +45,6 @@ static void on_stuck(void *self) {
     struct exec *exec = self;
     exec->stuck = NULL;
     exec->is_stuck = true;
-}
-
-/* The tree of this command and nothing else. Without a cgroup of its own only its process group is known. */
-void pin_exec_kill(struct exec *exec) {
-    struct pin_error err = {0};
-    if (exec->state == EXEC_QUEUED || exec->state == EXEC_FINDING)
-        exec->state = EXEC_DONE;
-    if (exec->state == EXEC_DONE)
-        return;
-    if (exec->request.hand) { /* its processes are its context's */
-        pin_context_interrupt(exec);
-        pin_exec_cell_over(exec, SIGKILL);
-        return;
-    }
-    if (exec->stuck == NULL && !exec->is_stuck) /* without a timer it is waited for as long as it takes */
-        exec->stuck = pin_loop_at(exec->kept->loop, later(pin_now_ns(), STUCK_NS), on_stuck, exec, &err);
-    if (exec->leaf == NULL)
-        (void)pin_link_signal(&exec->kept->link, exec->id, SIGKILL, &err);
-    else if (!pin_cgroup_kill(exec->leaf, &err))
-        pin_kept_fail(exec->kept, &err);
 }
 
 bool pin_exec_signal(struct exec *exec, int number, struct pin_error *err) {
@@ -221,6 +198,41 @@ static void note_output_error(struct exec *exec) {
     pin_result_note(&exec->result, &err);
 }
 
+static json_t *say_started(const struct exec *exec) {
+    return json_pack("{s:I, s:s, s:I, s:I}", "id", (json_int_t)exec->request_id, "event", "started", "exec",
+                     (json_int_t)exec->id, "seq", (json_int_t)exec->log_start);
+}
+
+static void on_telling(void *self) {
+    struct exec *exec = self;
+    exec->telling = NULL;
+    if (exec->conn != NULL)
+        pin_conn_send(exec->conn, say_started(exec));
+}
+
+/* Who gets the output with the result does nothing before that: it needn't be woken twice for a short
+ * command. */
+static void tell_started(struct exec *exec) {
+    struct pin_error err = {0};
+    if (exec->request.output == PIN_OUTPUT_CAPTURE && !exec->request.detach)
+        exec->telling = pin_loop_at(exec->kept->loop, later(pin_now_ns(), TELL_NS), on_telling, exec, &err);
+    if (exec->telling == NULL)
+        on_telling(exec);
+}
+
+static void tell_result(struct exec *exec, json_t *result) {
+    json_t *told = json_pack("{s:I, s:I, s:O}", "id", (json_int_t)exec->request_id, "exec",
+                             (json_int_t)exec->id, "result", result);
+    bool begins = exec->telling != NULL;
+    pin_timer_cancel(&exec->telling);
+    if (exec->conn == NULL) /* a detached one that has started has nobody */
+        json_decref(told);
+    else if (begins)
+        pin_conn_send_both(exec->conn, say_started(exec), told);
+    else
+        pin_conn_send(exec->conn, told);
+}
+
 /* Told to whoever waits, kept for whoever asks later. */
 static void finish(struct exec *exec) {
     struct pin_kept *kept = exec->kept;
@@ -239,9 +251,7 @@ static void finish(struct exec *exec) {
     json_t *result = exec->request.output == PIN_OUTPUT_CAPTURE ? pin_result_json(&exec->result)
                                                                 : pin_result_json_end(&exec->result);
     pin_verbs_wake(kept, exec->id, result);
-    if (exec->conn != NULL) /* a detached one that has started has nobody */
-        pin_conn_send(exec->conn, json_pack("{s:I, s:I, s:O}", "id", (json_int_t)exec->request_id, "exec",
-                                            (json_int_t)exec->id, "result", result));
+    tell_result(exec, result);
     json_decref(result);
     exec->state = exec->hangs ? EXEC_HANGING : EXEC_DONE;
     if (exec->hangs) {
@@ -263,6 +273,29 @@ static void finish_unstarted(struct exec *exec, bool by_init, const struct pin_e
             err->kind == PIN_ERROR_NOT_FOUND ? PIN_EXIT_NOT_FOUND : PIN_EXIT_NOT_EXECUTABLE;
     }
     finish(exec);
+}
+
+/* The tree of this command and nothing else. Without a cgroup of its own only its process group is known. */
+void pin_exec_kill(struct exec *exec) {
+    struct pin_error err = {0};
+    if (exec->state == EXEC_QUEUED || exec->state == EXEC_FINDING) {
+        (void)pin_fail(&err, PIN_ERROR_BUSY, "the command was ended before it began");
+        finish_unstarted(exec, false, &err);
+    }
+    if (exec->state == EXEC_DONE)
+        return;
+    exec->is_killed = true;
+    if (exec->request.hand) { /* its processes are its context's */
+        pin_context_interrupt(exec);
+        pin_exec_cell_over(exec, SIGKILL);
+        return;
+    }
+    if (exec->stuck == NULL && !exec->is_stuck) /* without a timer it is waited for as long as it takes */
+        exec->stuck = pin_loop_at(exec->kept->loop, later(pin_now_ns(), STUCK_NS), on_stuck, exec, &err);
+    if (exec->leaf.group == NULL)
+        (void)pin_link_signal(&exec->kept->link, exec->id, SIGKILL, &err);
+    else if (!pin_exec_kill_leaf(exec, &err))
+        pin_kept_fail(exec->kept, &err);
 }
 
 static void take_fds(struct exec *exec, struct conn *conn) {
@@ -330,25 +363,6 @@ void pin_exec_new(struct conn *conn, struct pin_kept_request *request) {
     pin_kept_sample(kept);
 }
 
-static bool make_leaf(struct exec *exec, struct pin_link_command *command, struct pin_error *err) {
-    const struct pin_cgroup *group = exec->kept->given->sandbox->cgroup;
-    struct pin_error found = {0};
-    char name[24];
-    (void)snprintf(name, sizeof(name), PIN_WATCH_COMMAND "%u", exec->id);
-    exec->leaf = group == NULL ? NULL : pin_cgroup_leaf_create(group, name, &found);
-    if (exec->leaf == NULL) { /* a host without cgroups, which the policy allows: it is among "missing" */
-        if (group == NULL || found.kind == PIN_ERROR_UNSUPPORTED)
-            return true;
-        *err = found;
-        return false;
-    }
-    int entrances[PIN_CGROUP_LEAF_DIRS], count = pin_cgroup_leaf_entrances(exec->leaf, entrances, err);
-    for (int i = 0; i < count; i++)
-        command->fds[command->fd_count++] = entrances[i];
-    command->entrances = count > 0 ? (uint32_t)count : 0;
-    return count >= 0;
-}
-
 static bool record_start(struct exec *exec, struct pin_error *err) {
     const struct pin_kept_audit *audit = &exec->kept->given->audit;
     char user[32];
@@ -394,8 +408,8 @@ static bool start(struct exec *exec, struct pin_error *err) {
         command.gid = exec->user.gid;
     }
     if (pin_exec_open_output(exec, err) && pin_exec_open_pipes(exec, &command, err) &&
-        (!exec->request.context || pin_context_open(exec, &command, err)) && make_leaf(exec, &command, err) &&
-        pin_exec_set_limits(exec, err))
+        (!exec->request.context || pin_context_open(exec, &command, err)) &&
+        pin_exec_take_leaf(exec, &command, err) && pin_exec_set_limits(exec, err))
         return pin_link_execute(&exec->kept->link, &command, err);
     for (size_t i = 0; i < command.fd_count; i++)
         (void)close(command.fds[i]);
@@ -420,12 +434,10 @@ static void on_started(struct exec *exec, struct pin_link_message *message) {
         pin_exec_kill(exec);
     }
     message->fd = -1;
-    if (exec->conn == NULL && !exec->request.detach)
-        pin_exec_kill(exec); /* its client went away while it started */
-    else if (exec->conn != NULL)
-        pin_conn_send(exec->conn,
-                      json_pack("{s:I, s:s, s:I, s:I}", "id", (json_int_t)exec->request_id, "event",
-                                "started", "exec", (json_int_t)exec->id, "seq", (json_int_t)exec->log_start));
+    if (exec->is_killed || (exec->conn == NULL && !exec->request.detach))
+        pin_exec_kill(exec); /* its client went away while it started, or it was ended then */
+    if (exec->conn != NULL)
+        tell_started(exec);
     if (exec->request.detach)
         exec->conn = NULL;
 }
@@ -455,6 +467,8 @@ void pin_exec_start_next(struct pin_kept *kept) {
     bool handed = exec->request.hand;
     if (!(handed ? start_handed(exec, &err) : start(exec, &err))) {
         finish_unstarted(exec, false, &err);
+        if (pin_link_wants_to_send(&kept->link)) /* init has a part of the request */
+            pin_kept_fail(kept, &err);
         return;
     }
     pin_context_cell_begins(exec);
@@ -533,7 +547,7 @@ static void empty(struct exec *exec) {
     bool gone = true;
     if (exec->tick != NULL)
         return;
-    if (exec->leaf != NULL && !pin_cgroup_is_empty(exec->leaf, &gone, &err)) {
+    if (!pin_exec_is_empty(exec, &gone, &err)) {
         pin_kept_fail(exec->kept, &err);
         return;
     }

@@ -16,14 +16,13 @@ static uint64_t least(uint64_t a, uint64_t b) {
 
 static uint64_t cpu_used(const struct exec *exec) {
     struct pin_cgroup_usage usage = {0};
-    struct pin_error err = {0};
-    return exec->leaf != NULL && pin_cgroup_usage_read(exec->leaf, &usage, &err) ? usage.cpu_ns : 0;
+    return pin_exec_usage(exec, &usage) ? usage.cpu_ns : 0;
 }
 
 static uint64_t idle_limit(const struct exec *exec) {
     uint64_t asked_ns = exec->request.has_idle ? exec->request.idle_ms * PIN_NS_PER_MS : PIN_UNLIMITED;
     /* nobody can say what it uses meanwhile */
-    return exec->leaf != NULL ? asked_ns : least(asked_ns, exec->kept->given->limits.wall_time_ns);
+    return exec->leaf.group != NULL ? asked_ns : least(asked_ns, exec->kept->given->limits.wall_time_ns);
 }
 
 static uint64_t end_of_life(const struct exec *exec) {
@@ -79,7 +78,7 @@ static void on_cpu_check(void *self) {
 
 static bool set_cpu_check(struct exec *exec, struct pin_error *err) {
     pin_timer_cancel(&exec->cpu);
-    if (exec->leaf == NULL || cpu_budget(exec) == PIN_UNLIMITED)
+    if (exec->leaf.group == NULL || cpu_budget(exec) == PIN_UNLIMITED)
         return true;
     exec->cpu = pin_loop_at(exec->kept->loop, later(pin_now_ns(), CPU_CHECK_NS), on_cpu_check, exec, err);
     return exec->cpu != NULL;

@@ -10,15 +10,10 @@ static uint64_t later(uint64_t from_ns, uint64_t delay_ns) {
     return __builtin_add_overflow(from_ns, delay_ns, &sum) ? UINT64_MAX : sum;
 }
 
-static bool read_leaf(const struct exec *exec, struct pin_cgroup_usage *usage) {
-    struct pin_error err = {0};
-    return exec->leaf != NULL && pin_cgroup_usage_read(exec->leaf, usage, &err);
-}
-
 /* Asked when nobody is left in it, and before it goes. */
 void pin_exec_read_usage(struct exec *exec) {
     struct pin_cgroup_usage usage;
-    if (!read_leaf(exec, &usage))
+    if (!pin_exec_usage(exec, &usage))
         return;
     exec->result.usage.cpu_ns = usage.cpu_ns;
     exec->result.usage.memory_peak_bytes = usage.memory_peak_bytes;
@@ -61,7 +56,7 @@ static void on_cpu_check(void *self) {
     struct pin_error err = {0};
     uint64_t limit_ns = exec->kept->given->limits.cpu_time_ns;
     exec->cpu = NULL;
-    if (read_leaf(exec, &usage) && usage.cpu_ns >= limit_ns)
+    if (pin_exec_usage(exec, &usage) && usage.cpu_ns >= limit_ns)
         pin_exec_terminate(exec, PIN_STATUS_TIMEOUT);
     else if (!set_cpu_check(exec, limit_ns - usage.cpu_ns, &err))
         pin_kept_fail(exec->kept, &err);
@@ -72,7 +67,7 @@ bool pin_exec_set_limits(struct exec *exec, struct pin_error *err) {
         return pin_context_set_limits(exec, err);
     uint64_t cpu_ns = exec->kept->given->limits.cpu_time_ns;
     return set_wall_time(exec, err) &&
-           (cpu_ns == PIN_UNLIMITED || exec->leaf == NULL || set_cpu_check(exec, cpu_ns, err));
+           (cpu_ns == PIN_UNLIMITED || exec->leaf.group == NULL || set_cpu_check(exec, cpu_ns, err));
 }
 
 bool pin_kept_was_out_of_memory(struct pin_kept *kept) {
@@ -89,6 +84,6 @@ bool pin_kept_was_out_of_memory(struct pin_kept *kept) {
 /* Version 1 counts such an end in the group of who was killed, and in no group above. */
 bool pin_exec_was_out_of_memory(struct exec *exec) {
     struct pin_cgroup_usage usage;
-    bool in_leaf = read_leaf(exec, &usage) && usage.oom_kills > 0;
+    bool in_leaf = pin_exec_usage(exec, &usage) && usage.oom_kills > 0;
     return pin_kept_was_out_of_memory(exec->kept) || in_leaf;
 }

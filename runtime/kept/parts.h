@@ -2,12 +2,13 @@
  *
  * serve.c: the life of the sandbox; conn.c: a client; conn_room.c: how many there may be; verbs.c: what it
  * asks for; exec_check.c: whether a command may be started; exec.c: its life; exec_io.c: its pipes, terminal
- * and output; exec_frames.c: its frames; exec_limits.c: its times and what it uses; exec_context.c: those of
- * a code context; exec_hand.c: how it gets its cells; exec_user.c: who it is; exec_secrets.c: what is handed
- * to it; attach.c: who reads a command's output from the log.
+ * and output; exec_frames.c: its frames; exec_limits.c: its times and what it uses; exec_leaf.c: its cgroup;
+ * exec_context.c: those of a code context; exec_hand.c: how it gets its cells; exec_user.c: who it is;
+ * exec_secrets.c: what is handed to it; attach.c: who reads a command's output from the log.
  */
 #pragma once
 
+#include "runtime/build/cgroup/leaf.h"
 #include "runtime/kept/log.h"
 #include "runtime/kept/log_read.h"
 #include "runtime/kept/request.h"
@@ -27,6 +28,7 @@
 #define WAITS_MAX 1024
 #define ATTACHMENTS_MAX 64 /* each has a reader of its own, 128 KiB */
 #define CONN_FDS_MAX PIN_KEPT_FDS_MAX
+#define LEAVES_KEPT 4 /* for the commands to come */
 #define ENDS_KEPT 256 /* how the last ones ended */
 
 enum exec_state {
@@ -52,6 +54,15 @@ struct shared_mask {
     size_t users;
 };
 
+/* A cgroup for a command. */
+struct leaf {
+    struct pin_cgroup *group; /* NULL: none */
+    int entrances[PIN_CGROUP_LEAF_DIRS], entrance_count;
+    struct pin_cgroup_usage start; /* what was used before the command */
+    bool entered;                  /* and proved empty after it */
+    bool spent;                    /* killed: on v1 nobody can fork in it any more */
+};
+
 struct pin_exec_user {
     bool other; /* than the sandbox's */
     uint32_t uid, gid;
@@ -75,7 +86,7 @@ struct exec {
     struct pin_kept_request request;
     struct pin_exec_user user;
     int fds[CONN_FDS_MAX]; /* the client's 0, 1 and 2; -1: none */
-    struct pin_cgroup *leaf;
+    struct leaf leaf;
     struct pin_secrets secrets;
     struct pin_error secret_fault; /* why they couldn't be found */
     struct pin_source *finding;    /* what comes from who looks for them */
@@ -94,9 +105,11 @@ struct exec {
     int input;                 /* the writing end of its input, for who attaches; -1: none */
     struct attachment *writer; /* who writes to it now; NULL: nobody */
     struct pin_timer *wall, *cpu, *grace, *tick, *stuck;
+    struct pin_timer *telling; /* that it has started is told then, or with its end */
     uint64_t started_ns, tick_ns, progress;
     uint64_t log_start; /* the record that says that it started */
     bool has_reason, tick_over, is_logged, is_recorded;
+    bool is_killed;       /* while it starts, when it may be nowhere yet: once more when it has started */
     bool is_stuck, hangs; /* killed in vain; and init hasn't reaped it */
     bool is_unlogged;     /* of what it has written, something isn't in the log */
     int output_error;     /* errno of a write to the client's descriptors; 0: none */
@@ -160,7 +173,9 @@ struct pin_kept {
     size_t conn_count, exec_count, wait_count, attachment_count;
     struct wait waits[WAITS_MAX];
     struct ended ended[ENDS_KEPT];
-    uint32_t last_exec;
+    struct leaf leaves[LEAVES_KEPT]; /* nobody's */
+    size_t leaf_count;
+    uint32_t last_exec, last_leaf;
     uint64_t last_lent;
     uint64_t started_ns, active_ns, idle_ns, lifetime_ns, oom_kills, exec_oom_kills, egress_events;
     struct pin_memory_account memory;
@@ -190,7 +205,8 @@ bool pin_kept_set_times(struct pin_kept *kept, struct pin_error *err);
 /* conn.c */
 void pin_conn_accept(struct pin_kept *kept);
 void pin_conn_free(struct conn *conn);
-void pin_conn_send(struct conn *conn, json_t *json); /* takes it over */
+void pin_conn_send(struct conn *conn, json_t *json);                     /* takes it over */
+void pin_conn_send_both(struct conn *conn, json_t *first, json_t *then); /* in one piece */
 void pin_conn_send_fd(struct conn *conn, json_t *json, int fd);
 void pin_conn_fail(struct conn *conn, uint64_t request_id, const struct pin_error *err);
 void pin_conn_close(struct conn *conn); /* freed after the loop's step */
@@ -245,6 +261,18 @@ bool pin_exec_choose_user(const struct pin_kept_given *given, const char *text, 
                           struct pin_error *err);
 /* "UID:GID"; NULL: the sandbox's. */
 const char *pin_exec_user_name(const struct exec *exec, char text[32]);
+
+/* exec_leaf.c */
+/* Its own, or one that an earlier command has left as it was; none where the host has no cgroups, and the
+ * policy allows that. What the command enters it by is added to its descriptors. */
+bool pin_exec_take_leaf(struct exec *exec, struct pin_link_command *command, struct pin_error *err);
+bool pin_exec_kill_leaf(struct exec *exec, struct pin_error *err);
+bool pin_exec_is_empty(struct exec *exec, bool *empty, struct pin_error *err);
+/* What this command has used by now; false where nobody counts. */
+bool pin_exec_usage(const struct exec *exec, struct pin_cgroup_usage *usage);
+/* For the next command where nothing is left of this one, else for good. */
+void pin_exec_leave(struct exec *exec);
+void pin_kept_free_leaves(struct pin_kept *kept);
 
 /* exec_limits.c */
 bool pin_exec_set_limits(struct exec *exec, struct pin_error *err);

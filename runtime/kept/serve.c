@@ -434,6 +434,7 @@ static void clean_up(struct pin_kept *kept) {
     pin_loop_free(kept->loop);
     pin_attach_free_all(kept);
     pin_kept_forget_secrets(kept);
+    pin_kept_free_leaves(kept);
     pin_log_close(&kept->log);
     pin_close_fd(&kept->listener);
     pin_close_fd(&kept->signal_fd);

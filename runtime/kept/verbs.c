@@ -323,19 +323,27 @@ void pin_verbs_serve(struct conn *conn, struct pin_kept_request *request) {
     verbs[request->verb](conn, request);
 }
 
+/* The first one that waits for this. */
+static bool take_wait(struct pin_kept *kept, uint32_t exec, struct wait *taken) {
+    size_t at = 0;
+    while (at < kept->wait_count && kept->waits[at].exec != exec)
+        at++;
+    if (at == kept->wait_count)
+        return false;
+    *taken = kept->waits[at];
+    kept->wait_count--;
+    memmove(&kept->waits[at], &kept->waits[at + 1], (kept->wait_count - at) * sizeof(kept->waits[0]));
+    return true;
+}
+
+/* One at a time: telling one that has hung up takes what it waits for off the list. */
 void pin_verbs_wake(struct pin_kept *kept, uint32_t exec, json_t *result) {
-    size_t left = 0;
-    for (size_t i = 0; i < kept->wait_count; i++) {
-        const struct wait *wait = &kept->waits[i];
-        if (wait->exec != exec) {
-            kept->waits[left++] = *wait;
-            continue;
-        }
+    struct wait wait;
+    while (take_wait(kept, exec, &wait)) {
         json_t *told =
             json_pack("{s:O, s:O, s:O}", "status", json_object_get(result, "status"), "exit_code",
                       json_object_get(result, "exit_code"), "signal", json_object_get(result, "signal"));
-        pin_conn_send(wait->conn, json_pack("{s:I, s:o}", "id", (json_int_t)wait->request_id, "ok",
-                                            told != NULL ? told : json_incref(result)));
+        pin_conn_send(wait.conn, json_pack("{s:I, s:o}", "id", (json_int_t)wait.request_id, "ok",
+                                           told != NULL ? told : json_incref(result)));
     }
-    kept->wait_count = left;
 }

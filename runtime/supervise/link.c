@@ -113,6 +113,12 @@ static bool queue_command(struct pin_link *link, const struct pin_link_command *
     return true;
 }
 
+static void drop(struct pin_link *link) {
+    wipe_sent(link, link->out.end);
+    link->out.at = link->out.end = 0;
+    close_sent(link);
+}
+
 bool pin_link_execute(struct pin_link *link, const struct pin_link_command *command, struct pin_error *err) {
     bool idle = !pin_link_wants_to_send(link);
     if (!idle || !queue_command(link, command, err)) {
@@ -123,7 +129,11 @@ bool pin_link_execute(struct pin_link *link, const struct pin_link_command *comm
     memcpy(link->out.fds, command->fds, command->fd_count * sizeof(int));
     link->out.fd_count = command->fd_count;
     link->expects_terminal = (command->flags & PIN_INIT_TTY) != 0;
-    return pin_link_send(link, err);
+    if (pin_link_send(link, err))
+        return true;
+    if (link->out.at == 0) /* init has heard nothing of it, and shall not later */
+        drop(link);
+    return false;
 }
 
 void pin_link_say_why(const struct pin_link_message *message, const char *program, const char *cwd,

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import pathlib
 import pty
 import signal
 import socket
@@ -88,9 +89,59 @@ def test_running_out_of_memory_is_told_of_the_command_that_did(kept_by_root):
 def test_what_a_command_leaves_behind_is_gone_before_its_result(kept_by_root):
     kept_by_root.up("work")
     kept_by_root.exec("work", "sh", "-c", "setsid sleep 4321 & setsid sh -c 'sleep 4322; true' & echo started")
+    eventually(lambda: not command_groups(kept_by_root), "its cgroup is left")
     listing = "import glob\nfor p in glob.glob('/proc/[0-9]*/cmdline'): print(open(p).read().replace(chr(0), ' '))"
     assert "432" not in kept_by_root.python("work", listing)["stdout"]
-    eventually(lambda: not [g for g in kept_by_root.pinfold.groups() if g.name.startswith("exec-")], "its cgroup is left")
+
+
+def command_groups(kept):
+    return {group for group in kept.pinfold.groups() if group.name.startswith("command-")}
+
+
+def test_commands_that_share_a_cgroup_are_counted_apart(kept_by_root):
+    """One after the other, on v1: nothing of a command is in the figures of the next, or in its limit of CPU time."""
+    kept_by_root.up("work", resources={"cpu_time": "900ms"})
+    kept_by_root.exec("work", "true")
+    busy = "import time\nx = bytearray(b'x') * (64 << 20)\ndel x\nwhile time.process_time() < 0.3: pass"
+    for _ in range(3):
+        heavy, light = kept_by_root.python("work", busy)["usage"], kept_by_root.json("work", "true")["usage"]
+        assert heavy["cpu_ms"] >= 290 and heavy["memory_peak_bytes"] > 64 << 20
+        assert light["cpu_ms"] < 290 and light["memory_peak_bytes"] < 16 << 20
+    assert kept_by_root.json("work", "sh", "-c", "sleep 0 & sleep 0 & wait; true")["usage"]["pids_peak"] != 1
+    assert kept_by_root.json("work", "true")["usage"]["pids_peak"] <= 1
+    assert len(command_groups(kept_by_root)) <= 3  # one, in three hierarchies
+
+
+def test_a_command_never_gets_the_cgroup_of_one_that_was_killed(kept_by_root):
+    """On v1 nobody can fork there any more."""
+    kept_by_root.up("work")
+    for _ in range(3):
+        killed = kept_by_root.ok("exec", "work", "--detach", "--", "sleep", "1000").strip()
+        with kept_by_root.connect("work") as client:
+            client.sendall(message(verb="end", exec=int(killed)))
+            assert reply(client)["ok"] == {}
+        assert kept_by_root.call("wait", "work", killed).returncode == 128 + 9
+        assert kept_by_root.exec("work", "sh", "-c", "/bin/true; /bin/true; exit 3").returncode == 3
+        assert kept_by_root.exec("work", "/nonexistent").returncode == 127
+
+
+def test_commands_side_by_side_never_share_a_cgroup(kept_by_root):
+    """What is ended is the tree of one alone; and what is kept of their groups is bounded."""
+    kept_by_root.up("work")
+    for _ in range(2):
+        running = [kept_by_root.pinfold.spawn(kept_by_root.argv("exec", "work", "--stdin", "-", "--", "sh", "-c", "read line; exit 3"),
+                                              stdin=subprocess.PIPE) for _ in range(6)]
+        eventually(lambda: len(kept_by_root.show("work")["execs"]) == 6, "they don't run")
+        with kept_by_root.connect("work") as client:
+            client.sendall(message(verb="end", exec=kept_by_root.show("work")["execs"][0]["exec"]))
+            assert reply(client)["ok"] == {}
+        eventually(lambda: sum(process.poll() is not None for process in running) == 1, "one has to end")
+        codes = []
+        for process in running:
+            process.stdin.close()
+            codes.append(process.wait(30))
+        assert sorted(codes) == [3] * 5 + [137]
+    eventually(lambda: len(command_groups(kept_by_root)) <= 4 * 3, "their groups are left")
 
 
 def test_ending_one_command_leaves_the_others(kept_by_root):
@@ -102,6 +153,34 @@ def test_ending_one_command_leaves_the_others(kept_by_root):
         assert reply(client)["ok"] == {}
     assert kept_by_root.call("wait", "work", first).returncode == 128 + 9
     assert kept_by_root.call("wait", "work", second).returncode == 7
+
+
+def test_a_command_that_is_ended_while_it_waits_or_starts_is_told_to_have_ended(kept_by_root):
+    """Before init has heard of it, and before it is anywhere where it could be killed."""
+    kept_by_root.up("work")
+    supervisor = kept_by_root.show("work")["supervisor"]
+    init = int(pathlib.Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()[0])
+    with kept_by_root.connect("work") as client, kept_by_root.connect("work") as other:
+        def seen(state):
+            return [one["exec"] for one in kept_by_root.show("work")["execs"] if one["state"] == state]
+
+        other.sendall(message(verb="pause", hold=True))
+        assert reply(other)["ok"] == {}
+        client.sendall(message(verb="exec", args=["sleep", "1000"], output="capture"))
+        eventually(lambda: seen("queued"), "it doesn't wait")
+        other.sendall(message(verb="end", exec=seen("queued")[0]))
+        assert reply(other)["ok"] == {}
+        assert "before it began" in reply(client)["result"]["error"]["message"]
+        other.sendall(message(verb="resume"))
+        assert reply(other)["ok"] == {}
+        os.kill(init, signal.SIGSTOP)
+        client.sendall(message(verb="exec", args=["sleep", "1000"], output="capture"))
+        eventually(lambda: seen("starting"), "it doesn't start")
+        other.sendall(message(verb="end", exec=seen("starting")[0]))
+        assert reply(other)["ok"] == {}
+        os.kill(init, signal.SIGCONT)
+        assert reply(client)["event"] == "started"
+        assert reply(client)["result"]["signal"] == "SIGKILL"
 
 
 def test_streams_of_many_commands_at_once_are_never_mixed(kept):

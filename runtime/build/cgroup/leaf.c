@@ -100,6 +100,19 @@ int pin_cgroup_leaf_entrances(const struct pin_cgroup *leaf, int files[PIN_CGROU
     return (int)leaf->count;
 }
 
+bool pin_cgroup_leaf_renew(const struct pin_cgroup *leaf, struct pin_cgroup_usage *start) {
+    const struct pin_cgroup_dir *memory = pin_cgroup_dir_of(leaf, PIN_CGROUP_MEMORY);
+    struct pin_cgroup_usage now;
+    struct pin_error unread = {0};
+    if (leaf->unified >= 0 ||
+        (memory != NULL && !pin_cgroup_file_write(memory->fd, "memory.max_usage_in_bytes", "0")) ||
+        !pin_cgroup_usage_read(leaf, &now, &unread) || now.memory_peak_bytes > PIN_CGROUP_LEAF_LEFT ||
+        now.pids_peak > 1 || now.oom_kills > 0)
+        return false;
+    *start = (struct pin_cgroup_usage){.cpu_ns = now.cpu_ns};
+    return true;
+}
+
 /* A group of version 2 that has processes can't hand controllers down: cgroup-v2.rst, "No Internal Process
  * Constraint". */
 bool pin_cgroup_leaf_prepare(const struct pin_cgroup *parent, pid_t init, struct pin_error *err) {

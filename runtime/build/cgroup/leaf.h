@@ -22,6 +22,15 @@ struct pin_cgroup *pin_cgroup_leaf_create(const struct pin_cgroup *parent, const
 int pin_cgroup_leaf_entrances(const struct pin_cgroup *leaf, int files[PIN_CGROUP_LEAF_DIRS],
                               struct pin_error *err);
 
+/* Makes an empty leaf count from here for one more process tree: its peak of memory is set back, and *start
+ * is what has to be taken off its CPU time. False where the next tree's figures would be blurred by those
+ * before: there was more than one process at a time, one was killed for want of memory, more memory is still
+ * charged than PIN_CGROUP_LEAF_LEFT, or the kernel can't set peaks back (v2; v1 always can). It must not have
+ * been killed: a killed one lets nobody fork. */
+#define PIN_CGROUP_LEAF_LEFT                                                                                 \
+    ((uint64_t)512 * 1024) /* the kernel charges some pages ahead for each processor */
+bool pin_cgroup_leaf_renew(const struct pin_cgroup *leaf, struct pin_cgroup_usage *start);
+
 /* On v2: moves init, the one process there is, into a leaf of its own, so that leaves count what they use. */
 bool pin_cgroup_leaf_prepare(const struct pin_cgroup *parent, pid_t init, struct pin_error *err);
 
