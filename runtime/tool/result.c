@@ -126,6 +126,9 @@ static void add_notes(struct outcome *outcome, const struct pin_result *result, 
         note(outcome, "stdout, stderr: bytes that are no UTF-8 became U+FFFD");
     for (size_t i = 0; i < result->missing_count; i++)
         note(outcome, "the sandbox went without an optional protection: %s", result->missing[i]);
+    if (pin_is_set(&result->error) && result->status != PIN_STATUS_SUCCESS &&
+        result->status != PIN_STATUS_ERROR) /* a limit, and more: that the kernel doesn't let a process go */
+        note(outcome, "%s", result->error.message);
     if (result->stray_bytes > 0)
         note(outcome, "%" PRIu64 " bytes came on the result channel that are no frame", result->stray_bytes);
 }

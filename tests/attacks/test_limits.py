@@ -419,6 +419,22 @@ def test_a_storm_of_sync_doesnt_reach_the_host(pinfold):
     assert subprocess.run(["/usr/bin/python3", "-c", libc + "print(libc.syscall(162))"], capture_output=True).stdout == b"0\n"
 
 
+def test_a_flood_of_dirty_pages_stays_within_the_memory_limit(as_root, tmp_path):
+    """What is written and not on the disk yet counts as the sandbox's own memory, and so does what is left of it at the end."""
+    if subprocess.check_output(["stat", "-f", "-c", "%T", tmp_path], text=True).strip() == "tmpfs":
+        pytest.skip("nothing is written out from a tmpfs")
+    work = tmp_path / "work"
+    work.mkdir()
+    peaks = {}
+    for memory in (32 << 20, 512 << 20):
+        result = as_root.json("dd", "if=/dev/zero", "of=/workspace/flood", "bs=1M", "count=128", options=["--workspace", str(work)],
+                              policy=as_root.policy(resources={"memory": memory, "wall_time": "2m"}))
+        assert result["status"] in ("success", "memory"), result
+        peaks[memory] = result["usage"]["memory_peak_bytes"]
+        (work / "flood").unlink()
+    assert peaks[32 << 20] <= 32 << 20 and peaks[512 << 20] > 128 << 20, peaks
+
+
 def test_kernel_objects_that_no_memory_limit_counts_are_bounded(pinfold):
     source = """
 import ctypes, os
