@@ -63,6 +63,24 @@ def test_a_variable_that_the_policy_refuses_is_refused(kept):
     assert done.returncode == 125 and b"LD_PRELOAD" in done.stderr
 
 
+def test_a_policy_that_is_changed_beneath_a_kept_sandbox_changes_nothing_for_it(kept):
+    """The control is a sandbox that is made by the changed file."""
+    path = kept.pinfold.policy(environment={"set": {"WHO": "first"}})
+    kept.ok("up", "work", "--policy", path)
+    before = kept.show("work")
+    with open(path) as file:
+        policy = json.load(file)
+    policy |= {"environment": {"set": {"WHO": "second"}, "refuse": []}}
+    with open(path, "w") as file:
+        json.dump(policy, file)
+    assert kept.exec("work", "true", options=["--env", "LD_AUDIT=x"]).returncode == 125
+    assert kept.exec("work", "sh", "-c", "echo $WHO").stdout == b"first\n"
+    assert kept.show("work")["fingerprint"] == before["fingerprint"]
+    kept.ok("up", "other", "--policy", path)
+    assert kept.exec("other", "sh", "-c", "echo $WHO $MINE", options=["--env", "LD_MINE=x", "--env", "MINE=1"]).stdout == b"second 1\n"
+    assert kept.show("other")["fingerprint"] != before["fingerprint"]
+
+
 def test_a_time_limit_ends_one_command_and_not_the_sandbox(kept):
     kept.up("work", resources={"wall_time": "30s"})
     started = time.monotonic()
