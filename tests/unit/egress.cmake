@@ -4,7 +4,7 @@ pkg_check_modules(LDNS REQUIRED IMPORTED_TARGET ldns) # the oracle for our DNS m
 pin_unit_test(test_egress_effort SOURCES "${CMAKE_SOURCE_DIR}/runtime/egress/broker/effort.c" "${CMAKE_SOURCE_DIR}/runtime/egress/broker/poll.c"
     LIBRARIES pin_egress)
 pin_unit_test(test_egress_openings LIBRARIES pin_egress)
-pin_unit_test(test_egress_pipe SOURCES "${CMAKE_SOURCE_DIR}/runtime/egress/broker/pipe.c")
+pin_unit_test(test_egress_pipe SOURCES "${CMAKE_SOURCE_DIR}/runtime/egress/broker/pipe.c" WRAP fcntl)
 pin_unit_test(test_egress_parsers LIBRARIES pin_egress PkgConfig::LDNS)
 pin_unit_test(test_egress_svcb LIBRARIES pin_egress PkgConfig::LDNS)
 

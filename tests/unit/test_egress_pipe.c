@@ -9,12 +9,30 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "runtime/egress/broker/pipe.h"
+
+static bool share_is_used_up;
+static int asked;
+
+int __wrap_fcntl(int fd, int command, ...);
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...) {
+    va_list arguments;
+    va_start(arguments, command);
+    int value = va_arg(arguments, int);
+    va_end(arguments);
+    asked++;
+    if (!share_is_used_up)
+        return __real_fcntl(fd, command, value);
+    errno = EPERM;
+    return -1;
+}
 
 /* Two ends of a connection by TCP; the second one doesn't wait. */
 static void connect_pair(int ends[2]) {
@@ -88,6 +106,29 @@ static void there_are_a_few_and_no_more(void **state) {
     pipe_drop(&pipes, &taken[0]);
 }
 
+static void where_the_kernel_gives_no_room_there_is_none_and_it_is_asked_seldom(void **state) {
+    struct pipes pipes = {.spare = PIPE_NONE};
+    struct pipe pipe = PIPE_NONE;
+    int free_before = dup(STDERR_FILENO);
+    (void)state;
+    (void)close(free_before);
+    share_is_used_up = true;
+    asked = 0;
+    for (int i = 0; i < 500; i++)
+        assert_false(pipe_take(&pipes, &pipe));
+    assert_int_equal(asked, 1);
+    assert_int_equal(pipe.read, -1);
+    int free_after = dup(STDERR_FILENO);
+    (void)close(free_after);
+    assert_int_equal(free_after, free_before);
+    share_is_used_up = false;
+    int tries = 1;
+    while (!pipe_take(&pipes, &pipe))
+        assert_true(tries++ < 10000);
+    pipe_drop(&pipes, &pipe);
+    assert_int_equal(pipes.taken, 0);
+}
+
 static void urgent_data_looks_like_nothing_until_it_has_been_passed(void **state) {
     struct pipes pipes = {.spare = PIPE_NONE};
     struct pipe pipe = PIPE_NONE;
@@ -113,6 +154,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_filled_in_comes_out_and_the_pipe_is_for_the_next_one),
         cmocka_unit_test(there_are_a_few_and_no_more),
+        cmocka_unit_test(where_the_kernel_gives_no_room_there_is_none_and_it_is_asked_seldom),
         cmocka_unit_test(urgent_data_looks_like_nothing_until_it_has_been_passed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,9 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define TAKEN_MAX 8 /* so that these are 32 MiB at most */
-#define PIPE_BYTES                                                                                           \
-    (512 * 1024) /* a place for each 4 KiB of it; in each a page of up to 32 KiB of the sender's */
+/* A place in a pipe for each 4 KiB of its size; each place may keep 32 KiB of the sender's pages: 32 MiB in
+ * all. */
+#define PIPE_BYTES (512 * 1024)
+#define TAKEN_MAX 8
+/* Where the user's share of all pipes is used up (pipe(7)): a smaller one is worse than none, and asking
+ * costs. */
+#define REFUSED 1000
 
 static void close_both(struct pipe *pipe) {
     (void)close(pipe->read);
@@ -13,13 +17,16 @@ static void close_both(struct pipe *pipe) {
     *pipe = PIPE_NONE;
 }
 
-static bool make(struct pipe *pipe) {
+static bool make(struct pipes *pipes, struct pipe *pipe) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
         return false;
     *pipe = (struct pipe){ends[0], ends[1]};
-    (void)fcntl(pipe->write, F_SETPIPE_SZ, PIPE_BYTES); /* past the user's share it stays small: pipe(7) */
-    return true;
+    if (fcntl(pipe->write, F_SETPIPE_SZ, PIPE_BYTES) >= 0)
+        return true;
+    close_both(pipe);
+    pipes->refused = REFUSED;
+    return false;
 }
 
 bool pipe_take(struct pipes *pipes, struct pipe *pipe) {
@@ -28,7 +35,10 @@ bool pipe_take(struct pipes *pipes, struct pipe *pipe) {
     if (pipes->spare.read >= 0) {
         *pipe = pipes->spare;
         pipes->spare = PIPE_NONE;
-    } else if (!make(pipe)) {
+    } else if (pipes->refused > 0) {
+        pipes->refused--;
+        return false;
+    } else if (!make(pipes, pipe)) {
         return false;
     }
     pipes->taken++;

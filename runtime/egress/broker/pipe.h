@@ -22,6 +22,7 @@ struct pipe {
 struct pipes {
     struct pipe spare; /* empty */
     unsigned taken;
+    unsigned refused; /* the kernel has: so many times it isn't asked */
 };
 
 /* False: there is none to be had, now. */
