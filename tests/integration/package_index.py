@@ -66,6 +66,7 @@ class Index:
 
     def __init__(self):
         self.pip, self.npm, self.asked = {}, {}, []
+        self.elsewhere = {}  # by name: the origin that keeps its files
         self.gate = threading.Event()
         self.gate.set()  # closed by a test that wants an installation to hang
 
@@ -123,7 +124,7 @@ class Index:
     def answer(self, path, host):
         parts = path.strip("/").split("/")
         if parts[0] == "simple" and len(parts) == 2 and parts[1] in self.pip:
-            links = "".join(f'<a href="/files/{parts[1]}/{file}#sha256={hashlib.sha256(data).hexdigest()}">{file}</a>\n'
+            links = "".join(f'<a href="{self.elsewhere.get(parts[1], "")}/files/{parts[1]}/{file}#sha256={hashlib.sha256(data).hexdigest()}">{file}</a>\n'
                             for file, data in self.pip[parts[1]].items())
             return f"<!DOCTYPE html><html><body>{links}</body></html>".encode(), "text/html"
         if parts[0] == "files":

@@ -170,12 +170,15 @@ def test_hashes_are_kept(deps):
     assert "hash" in (message + progress).lower() and len(deps.kept()) == 1
 
 
-def test_the_installers_own_error_is_told_and_nothing_is_kept(deps):
+def test_the_installers_own_error_is_told_and_nothing_is_kept(deps, index):
     message, progress = deps.failed("def f(): pass", ["tooldep==9.9"])
     assert "No matching distribution found for tooldep==9.9" in message + progress
     assert "pip couldn't install" in message
-    message, progress = deps.failed("def f(): pass", ["nosuchdep"])
-    assert "nosuchdep" in message
+    index.add(wheel("fardep", "1.0"))
+    index.elsewhere["fardep"] = "https://files.pinfold.test"
+    error = deps.call("def f(): pass", ["fardep"])["error"]
+    assert "fardep" in error["message"], error
+    assert error["hint"] == "if the index keeps files there, add \"files.pinfold.test:443\" (or its port) to index_hosts of the configuration 'default'", error
     assert deps.kept() == [] and deps.unfinished() == []
     assert deps.pinfold.leftovers() == []
 

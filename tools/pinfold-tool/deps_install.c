@@ -26,6 +26,9 @@
 #define ENTRIES_MAX UINT64_C(2000000)     /* files and folders of one */
 #define MEASURE_MS 1000
 
+#define DENIED_MAX 2048 /* bytes of hosts */
+#define HTTPS_PORT 443
+
 enum { EXIT_TIMEOUT = 124, EXIT_MEMORY = 137 };
 
 static const struct {
@@ -53,7 +56,27 @@ static bool plan(struct pin_one_shot *run, const struct pin_front_options *optio
     return pin_front_bundle(&run->front, options, argv, 3, found) && pin_front_plan(&run->front, found);
 }
 
-static int run_child(const struct pin_deps_job *job, const char *policy, const char *packet) {
+/* "HOST:PORT", a line each, of what was asked for and isn't allowed: the index keeps files there, perhaps. */
+static void tell_denied(const json_t *denials, int told) {
+    char text[DENIED_MAX] = "";
+    size_t i, size = 0;
+    const json_t *denial;
+    json_array_foreach(denials, i, denial) {
+        char line[DENIED_MAX];
+        const char *host = json_string_value(json_object_get(denial, "host"));
+        json_int_t port = json_integer_value(json_object_get(denial, "port"));
+        if (host == NULL)
+            continue;
+        if (port <= 0) /* its name was asked for, and no more */
+            port = HTTPS_PORT;
+        (void)snprintf(line, sizeof(line), "%s:%lld\n", host, (long long)port);
+        if (strstr(text, line) == NULL && size + strlen(line) < sizeof(text))
+            size += (size_t)snprintf(text + size, sizeof(text) - size, "%s", line);
+    }
+    pin_ignore(write(told, text, size)); /* the error is less clear without it */
+}
+
+static int run_child(const struct pin_deps_job *job, const char *policy, const char *packet, int told) {
     static struct pin_findings found;
     struct pin_error err = {0};
     struct pin_one_shot run = PIN_ONE_SHOT_NONE;
@@ -77,6 +100,7 @@ static int run_child(const struct pin_deps_job *job, const char *policy, const c
         code = pin_report(&err, false);
     else
         code = run.result.exit_code;
+    tell_denied(run.result.denials, told);
     pin_one_shot_free(&run);
     for (size_t i = 0; i < PIN_COUNT(argv); i++)
         free(argv[i]);
@@ -84,7 +108,7 @@ static int run_child(const struct pin_deps_job *job, const char *policy, const c
 }
 
 static pid_t start(const struct pin_deps_job *job, const char *policy, const char *packet, int output,
-                   struct pin_error *err) {
+                   int told, struct pin_error *err) {
     pid_t parent = getpid(), pid = fork();
     if (pid < 0)
         (void)pin_fail_errno(err, "start the installation");
@@ -94,7 +118,7 @@ static pid_t start(const struct pin_deps_job *job, const char *policy, const cha
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent || dup2(output, STDOUT_FILENO) < 0 ||
         dup2(output, STDERR_FILENO) < 0)
         _exit(PIN_REPORT_EXIT);
-    int code = run_child(job, policy, packet);
+    int code = run_child(job, policy, packet, told);
     (void)fflush(NULL);
     _exit(code);
 }
@@ -107,7 +131,8 @@ struct watch {
     int output;
     char tail[TAIL_MAX];
     size_t size;
-    const char *limit; /* what it went beyond; NULL: nothing */
+    const char *limit;       /* what it went beyond; NULL: nothing */
+    char denied[DENIED_MAX]; /* where it wasn't let to */
 };
 
 static void keep_tail(struct watch *watch, const char *data, size_t size) {
@@ -211,28 +236,35 @@ static bool explain(struct watch *watch, int status, struct pin_error *err) {
         return pin_fail(err, PIN_ERROR_EXHAUSTED, "%s needed more than the memory limit of installations",
                         name);
     (void)pin_fail(err, PIN_ERROR_NOT_FOUND, "%s couldn't install the requirements: %s", name, reason);
-    return pin_hint(
-        err,
-        "its output is on standard error; where the index keeps files elsewhere, name that in index_hosts");
+    size_t first = strcspn(watch->denied, "\n");
+    if (first == 0)
+        return pin_hint(err, "its output is on standard error");
+    (void)pin_escape(reason, sizeof(reason), watch->denied, first);
+    return pin_hint(err,
+                    "if the index keeps files there, add \"%.60s\" (or its port) to index_hosts of the "
+                    "configuration '%s'",
+                    reason, watch->job->stored->name != NULL ? watch->job->stored->name : "default");
 }
 
 static bool run(const struct pin_deps_job *job, const char *policy, const char *packet,
                 struct pin_error *err) {
     int ends[2], status = 0;
     struct watch *watch = calloc(1, sizeof(*watch));
-    if (watch == NULL || pipe2(ends, O_CLOEXEC) != 0) {
+    PIN_CLOSE int told = memfd_create("denied", MFD_CLOEXEC);
+    if (watch == NULL || told < 0 || pipe2(ends, O_CLOEXEC) != 0) {
         free(watch);
         return pin_fail_errno(err, "start the installation");
     }
     watch->job = job;
     watch->output = ends[0];
-    watch->pid = start(job, policy, packet, ends[1], err);
+    watch->pid = start(job, policy, packet, ends[1], told, err);
     (void)close(ends[1]);
     bool good = watch->pid > 0;
     if (good) {
         follow(watch);
         while (waitpid(watch->pid, &status, 0) < 0 && errno == EINTR)
             continue;
+        pin_ignore(pread(told, watch->denied, sizeof(watch->denied) - 1, 0));
         good = explain(watch, status, err);
     }
     (void)close(ends[0]);
