@@ -168,7 +168,8 @@ static bool open_source(const struct pin_plan *plan, const struct pin_op *op, ui
     }
     if ((op->kind == PIN_OP_OVERLAY || op->directory) && !source->directory) {
         (void)pin_fail(err, PIN_ERROR_INVALID, "'%s' is not a directory", op->source);
-        return pin_point(err, "%s", op->source);
+        (void)pin_point(err, "%s", op->source);
+        return pin_hint(err, "name a directory");
     }
     if (!plan->privileged || op->late)
         return true;

@@ -201,6 +201,7 @@ static char *finish(struct pin_json_text *text, size_t *size, struct pin_error *
     if (text->bad[0] != '\0') {
         (void)pin_fail(err, PIN_ERROR_INVALID, "a string is not UTF-8, which config.json can't hold");
         (void)pin_point(err, "%s", text->bad);
+        (void)pin_hint(err, "write it in UTF-8");
         pin_json_text_free(text);
         return NULL;
     }

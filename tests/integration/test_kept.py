@@ -57,6 +57,12 @@ def test_each_command_has_its_own_environment_and_directory(kept):
     assert kept.exec("work", "sh", "-c", "echo $BASE $MINE").stdout == b"1\n"
 
 
+def test_a_variable_that_is_given_twice_is_refused(kept):
+    kept.up("work")
+    done = kept.exec("work", "true", options=["--env", "A=1", "--env", "B=1", "--env", "A=2"])
+    assert done.returncode == 125 and b"--env 'A' is given twice" in done.stderr
+
+
 def test_a_variable_that_the_policy_refuses_is_refused(kept):
     kept.up("work")
     done = kept.exec("work", "true", options=["--env", "LD_PRELOAD=/tmp/x.so"])

@@ -168,6 +168,13 @@ def test_a_copy_on_write_workspace_can_be_kept_beside(pinfold, cow):
     assert sorted(p.name for p in cow.iterdir()) == ["gone", "kept"]
 
 
+def test_what_is_not_merged_is_told_on_a_terminal_as_well(pinfold, cow):
+    """The list names a pipe as added; that it stays out is said, and not left to be found out."""
+    done = pinfold.run("sh", "-c", "mkfifo pipe; echo x > file", options=["--workspace", f"{cow}:cow", "--on-exit", "merge"])
+    assert done.stderr == b"A file\nA pipe\nleft out: 1 (sockets, pipes and devices)\n", done
+    assert (cow / "file").exists() and not (cow / "pipe").exists()
+
+
 def test_a_copy_on_write_workspace_has_a_size(pinfold, cow):
     policy = pinfold.policy(filesystem={"workspace": {"access": "read-write", "size": "4MiB"}})
     result = pinfold.json("dd", "if=/dev/zero", "of=big", "bs=1M", "count=8", policy=policy, options=["--workspace", f"{cow}:cow"])

@@ -53,16 +53,21 @@ static bool add_env(json_t *request, const struct pin_texts *texts, bool tty, st
     json_t *env = json_object();
     const char *term = getenv("TERM");
     (void)json_object_set_new(request, "env", env);
-    if (tty && term != NULL)
-        (void)json_object_set_new(env, "TERM", json_string(term));
     for (size_t i = 0; i < texts->count; i++) {
         const char *equals = strchr(texts->items[i], '=');
         if (equals == NULL || equals == texts->items[i])
             return pin_fail(err, PIN_ERROR_USAGE, "--env '%.60s' has no name and value", texts->items[i]);
-        if (json_object_setn_new(env, texts->items[i], (size_t)(equals - texts->items[i]),
-                                 json_string(equals + 1)) != 0)
+        size_t length = (size_t)(equals - texts->items[i]);
+        if (json_object_getn(env, texts->items[i], length) != NULL) {
+            (void)pin_fail(err, PIN_ERROR_USAGE, "--env '%.*s' is given twice",
+                           length < 60 ? (int)length : 60, texts->items[i]);
+            return pin_hint(err, "leave one of them out");
+        }
+        if (json_object_setn_new(env, texts->items[i], length, json_string(equals + 1)) != 0)
             return pin_fail(err, PIN_ERROR_INVALID, "--env '%.60s' isn't UTF-8", texts->items[i]);
     }
+    if (tty && term != NULL && json_object_get(env, "TERM") == NULL)
+        (void)json_object_set_new(env, "TERM", json_string(term));
     return true;
 }
 

@@ -92,6 +92,12 @@ void pin_workspace_print(const json_t *changes) {
                       pin_escape(path, sizeof(path), raw, strlen(raw)));
     }
     const char *kept = json_string_value(json_object_get(changes, "kept"));
+    json_int_t dropped = json_integer_value(json_object_get(changes, "dropped"));
+    json_int_t skipped = json_integer_value(json_object_get(changes, "skipped"));
+    if (dropped > 0)
+        (void)fprintf(stderr, "and %lld more\n", (long long)dropped);
     if (kept != NULL)
         (void)fprintf(stderr, "kept in %s\n", kept);
+    if (skipped > 0)
+        (void)fprintf(stderr, "left out: %lld (sockets, pipes and devices)\n", (long long)skipped);
 }
