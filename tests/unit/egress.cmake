@@ -3,6 +3,7 @@ pin_unit_test(test_egress_judge LIBRARIES pin_egress)
 pkg_check_modules(LDNS REQUIRED IMPORTED_TARGET ldns) # the oracle for our DNS messages
 pin_unit_test(test_egress_effort SOURCES "${CMAKE_SOURCE_DIR}/runtime/egress/broker/effort.c" "${CMAKE_SOURCE_DIR}/runtime/egress/broker/poll.c"
     LIBRARIES pin_egress)
+pin_unit_test(test_egress_report SOURCES "${CMAKE_SOURCE_DIR}/runtime/egress/broker/report.c" LIBRARIES pin_egress)
 pin_unit_test(test_egress_openings LIBRARIES pin_egress)
 pin_unit_test(test_egress_pipe SOURCES "${CMAKE_SOURCE_DIR}/runtime/egress/broker/pipe.c" WRAP fcntl)
 pin_unit_test(test_egress_parsers LIBRARIES pin_egress PkgConfig::LDNS)

@@ -155,17 +155,6 @@ static void drain(struct broker *broker, struct listener *listener, uint64_t *la
     }
 }
 
-static void run(struct broker *broker, struct listener *listener) {
-    uint64_t last_ns = 0;
-    while (!broker->ended && poll_round(&broker->poll, next_timeout(broker)))
-        tick(broker, listener, &last_ns);
-    drain(broker, listener, &last_ns);
-    conn_end_all(broker);
-    flows_end_all(broker);
-    losses_tell(broker);
-    report_close(&broker->report);
-}
-
 static void say_fault(struct broker *broker, const struct pin_error *err) {
     struct pin_egress_event event = {
         .kind = PIN_EGRESS_EVENT_FAULT, .rule = PIN_EGRESS_NO_RULE, .os_errno = err->os_errno};
@@ -175,6 +164,25 @@ static void say_fault(struct broker *broker, const struct pin_error *err) {
         event.name[event.name_size] = c > ' ' && c < 0x7f ? c : '_';
     }
     report_event(&broker->report, &event, now_ns());
+}
+
+/* False: it couldn't go on. */
+static bool run(struct broker *broker, struct listener *listener) {
+    uint64_t last_ns = 0;
+    struct pin_error err = {.kind = PIN_ERROR_NONE};
+    bool waited = true;
+    while (!broker->ended && (waited = poll_round(&broker->poll, next_timeout(broker))))
+        tick(broker, listener, &last_ns);
+    if (!waited) {
+        (void)pin_fail_errno(&err, "wait for events");
+        say_fault(broker, &err);
+    }
+    drain(broker, listener, &last_ns);
+    conn_end_all(broker);
+    flows_end_all(broker);
+    losses_tell(broker);
+    report_close(&broker->report);
+    return waited;
 }
 
 int main(void) {
@@ -195,6 +203,5 @@ int main(void) {
     ready.os_errno = (int32_t)standing;
     report_event(&broker.report, &ready, now_ns());
     report_flush(&broker.report);
-    run(&broker, &listener);
-    return 0;
+    return run(&broker, &listener) ? 0 : 1;
 }

@@ -13,10 +13,14 @@
 #define QUEUE_NS (10 * PIN_NS_PER_MS)
 #define RATE 200
 #define BURST 1000
+#define REFUSALS_RATE 10 /* of a loop that goes on for days, some hundred MiB in the log for each */
+#define REFUSALS_BURST 10000
 
 void report_open(struct report *report, int socket) {
     *report = (struct report){
-        .socket = socket, .rate = {.per_second = RATE, .burst = BURST}
+        .socket = socket,
+        .rate = {.per_second = RATE,          .burst = BURST         },
+        .refusals = {.per_second = REFUSALS_RATE, .burst = REFUSALS_BURST}
     };
 }
 
@@ -80,7 +84,9 @@ static void send_queue(struct report *report) {
 }
 
 static void emit(struct report *report, const struct pin_egress_event *event, uint64_t now) {
-    if (!pin_bucket_take(&report->rate, now, 1)) {
+    bool is_refusal = event->kind == PIN_EGRESS_EVENT_REFUSE;
+    if (!pin_bucket_take(&report->rate, now, 1) ||
+        (is_refusal && !pin_bucket_take(&report->refusals, now, 1))) {
         add_to_sum(&report->sums[event->kind], event);
         return;
     }

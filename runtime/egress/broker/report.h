@@ -14,8 +14,8 @@
 
 struct report {
     int socket;
-    bool waits; /* for whoever reads, at the end: nothing could be said later */
-    struct pin_bucket rate;
+    bool waits;                       /* for whoever reads, at the end: nothing could be said later */
+    struct pin_bucket rate, refusals; /* these count in both */
     struct recent {
         struct pin_egress_event event; /* `repeated` counts what was held back */
         uint64_t since_ns;             /* 0: an empty place */
