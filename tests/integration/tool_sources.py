@@ -183,6 +183,7 @@ PYTHON = {
     "sets and bytes": tool("def f(): return [{3, 1, 2}, b'ab', bytearray(b'\\xff'), frozenset('x')]", [[1, 2, 3], "ab", "/w==", ["x"]]),
     "what JSON can't say": tool("def f(): return [float('nan'), 2**70, complex(1, 2), object, '\\ud800', {1: 'a', None: 'b'}]",
                                 ["nan", "1180591620717411303424", "(1+2j)", "<class 'object'>", "\\ud800", {"1": "a", "None": "b"}]),
+    "keys outside Unicode, and long ones, with what needs a note": tool("def f(): return {'\\udfff': '\\udc80', 'x' * 1000000: {1}}", {"\\udfff": "\\udc80", "x" * 1000000: [1]}),
     "nested in itself": tool("def f():\n  a = []\n  a.append(a)\n  return a", "[[...]]"),
     "keyword-only and positional-only": tool("def f(a, /, b, *, c=3): return [a, b, c]", [1, 2, 3], a=1, b=2),
     "decorated": tool("import functools\ndef d(g):\n  @functools.wraps(g)\n  def w(*a, **k): return g(*a, **k) + 1\n  return w\n@d\ndef f(n): return n", 3, n=2),

@@ -25,6 +25,7 @@ else:
     def dumps(value, join="".join):
         return join(_encode(value, 0))
 
+NOTE_MAX = 400
 VALUES_MAX, NOTES_MAX = 200000, 16  # one value more and the host would not read it
 _os_write, _os_exit = os.write, os._exit
 _loaded = {}
@@ -79,8 +80,9 @@ class Tool:
         return load_more()
 
     def note(self, text):
+        """Of any text: the tool's own names stand in it."""
         if len(self.notes) < NOTES_MAX:
-            self.notes.append(text)
+            self.notes.append(text[:NOTE_MAX].encode("utf-8", "backslashreplace").decode())
 
     def plain(self, value, place=""):
         """The value as JSON has it; what JSON can't say becomes text, with a note."""
