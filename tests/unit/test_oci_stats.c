@@ -32,7 +32,8 @@ static int make_base(void **state) {
 static int remove_base(void **state) {
     struct pin_error err = {0};
     (void)state;
-    return pin_tree_remove(AT_FDCWD, base, &err) ? 0 : -1;
+    PIN_CLOSE int parent = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return pin_tree_remove(parent, base + strlen("/tmp/"), &err) ? 0 : -1;
 }
 
 /* Of a group that has the files in its one directory, as compact JSON of the member `part`. */
@@ -116,6 +117,16 @@ static const struct row rows[] = {
        "usage_usec 30\nuser_usec 20\nsystem_usec 10\nnr_periods 4\nnr_throttled 1\nthrottled_usec 2\n"}},
      "{\"throttling\":{\"periods\":4,\"throttledPeriods\":1,\"throttledTime\":2000},"
      "\"usage\":{\"kernel\":10000,\"user\":20000}}"                                                                          },
+    {"blkio",
+     true,            {{"io.pressure", "some avg10=0.25 avg60=1.50 avg300=100.00 total=12345678901\nfull avg10=0.00 "
+                      "avg60=0.50 avg300=0.00 total=7\n"}},
+     "{\"psi\":{\"full\":{\"avg10\":0.0,\"avg300\":0.0,\"avg60\":0.5,\"total\":7},"
+     "\"some\":{\"avg10\":0.25,\"avg300\":100.0,\"avg60\":1.5,\"total\":12345678901}}}"                                      },
+    {"cpu",
+     true,            {{"cpu.pressure", "some avg10=0.25 avg60=0.00 avg300=0.00 total=3\nnonsense avg10=1\n"}},
+     "{\"psi\":{\"full\":{\"avg10\":0.0,\"avg300\":0.0,\"avg60\":0.0,\"total\":0},"
+     "\"some\":{\"avg10\":0.25,\"avg300\":0.0,\"avg60\":0.0,\"total\":3}},"
+     "\"throttling\":{},\"usage\":{\"kernel\":0,\"user\":0}}"                                                                },
 };
 
 static void figures_have_runc_s_keys(void **state) {

@@ -300,6 +300,31 @@ static void add_processes(const struct pin_cgroup *group, json_t *pids, size_t p
         (void)json_object_set_new(pids, "limit", json_integer(number_of(limit)));
 }
 
+/* "some avg10=0.00 avg60=1.50 avg300=0.20 total=4711": per cent of the time, and microseconds in all. Older
+ * kernels have no "full" of processors, which is then nothing. */
+static void add_pressure(const struct pin_cgroup *group, json_t *part, const char *file) {
+    PIN_FREE char *text = read_file(group, file);
+    char *rest = text, kind[8];
+    double avg10, avg60, avg300;
+    long long total;
+    if (text == NULL) /* counting it may be switched off */
+        return;
+    json_t *psi = member(part, "psi");
+    for (size_t i = 0; i < 2; i++)
+        (void)json_object_set_new(
+            psi, i == 0 ? "some" : "full",
+            json_pack("{s:f, s:f, s:f, s:i}", "avg10", 0.0, "avg60", 0.0, "avg300", 0.0, "total", 0));
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        if (sscanf(line, "%7s avg10=%lf avg60=%lf avg300=%lf total=%lld", kind, &avg10, &avg60, &avg300,
+                   &total) != 5 ||
+            json_object_get(psi, kind) == NULL)
+            continue;
+        (void)json_object_set_new(psi, kind,
+                                  json_pack("{s:f, s:f, s:f, s:I}", "avg10", avg10, "avg60", avg60, "avg300",
+                                            avg300, "total", (json_int_t)total));
+    }
+}
+
 json_t *pin_oci_stats(const struct pin_cgroup *group, const struct pin_cgroup_usage *used, size_t processes) {
     json_t *data = json_object(), *cpu = member(data, "cpu"), *usage = member(cpu, "usage"),
            *throttling = member(cpu, "throttling"), *cpuset = member(data, "cpuset"),
@@ -319,6 +344,9 @@ json_t *pin_oci_stats(const struct pin_cgroup *group, const struct pin_cgroup_us
     add_blocks(group, blkio, "blkio.throttle.io_service_bytes_recursive", "ioServiceBytesRecursive");
     add_blocks(group, blkio, "blkio.throttle.io_serviced_recursive", "ioServicedRecursive");
     add_io(group, blkio);
+    add_pressure(group, cpu, "cpu.pressure");
+    add_pressure(group, memory, "memory.pressure");
+    add_pressure(group, blkio, "io.pressure");
     add_processes(group, member(data, "pids"), processes);
     add_huge_pages(group, member(data, "hugetlb"));
     (void)member(data, "intel_rdt");
