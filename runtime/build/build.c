@@ -335,8 +335,7 @@ static bool start(const struct pin_build_input *input, struct pin_host_sources *
     if (ok && input->engine != NULL) {
         const struct pin_cgroup *group =
             input->engine->joins_group != NULL ? input->engine->joins_group : sandbox->cgroup;
-        ok = pin_engine_groups_open(group, input->plan->engine.cgroup_mounts,
-                                    input->cgroups->kind == PIN_CGROUP_V2, &groups, err);
+        ok = pin_engine_groups_open(group, input->plan->engine.cgroup_mounts, input->cgroups, &groups, err);
     }
     ok = ok && start_child(&inside, ends[0], sandbox, err);
     pin_engine_groups_close(&groups);

@@ -39,9 +39,12 @@ struct pin_engine_groups {
     int trees[PIN_CGROUP_HIERARCHIES], tree_count; /* detached mounts */
     const char *names[PIN_CGROUP_HIERARCHIES];     /* where v1 hierarchies are mounted; borrowed */
     bool v2_alone;
+    bool tracking; /* the host has systemd's own hierarchy of version 1, which a bundle may bind in its usual
+                      place */
 };
-bool pin_engine_groups_open(const struct pin_cgroup *group, bool with_trees, bool v2_alone,
-                            struct pin_engine_groups *groups, struct pin_error *err);
+bool pin_engine_groups_open(const struct pin_cgroup *group, bool with_trees,
+                            const struct pin_cgroup_facts *cgroups, struct pin_engine_groups *groups,
+                            struct pin_error *err);
 void pin_engine_groups_close(struct pin_engine_groups *groups);
 
 /* Whether the child must be made from within namespaces that others have made. */

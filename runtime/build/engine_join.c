@@ -23,11 +23,13 @@
 #define CLONE_NEWTIME 0x80
 #endif
 
-bool pin_engine_groups_open(const struct pin_cgroup *group, bool with_trees, bool v2_alone,
-                            struct pin_engine_groups *groups, struct pin_error *err) {
+bool pin_engine_groups_open(const struct pin_cgroup *group, bool with_trees,
+                            const struct pin_cgroup_facts *cgroups, struct pin_engine_groups *groups,
+                            struct pin_error *err) {
     int dir;
     const char *name;
-    *groups = (struct pin_engine_groups){.v2_alone = v2_alone};
+    *groups = (struct pin_engine_groups){.v2_alone = cgroups->kind == PIN_CGROUP_V2,
+                                         .tracking = cgroups->tracking.mount[0] != '\0'};
     if (group == NULL)
         return true;
     int count = pin_cgroup_entrances(group, groups->entrances, err);

@@ -358,6 +358,8 @@ static bool show_groups(const struct pin_op *op, struct pin_mounts *mounts, stru
     for (int i = 0; i < groups->tree_count; i++)
         if (!show_group(op, groups, i, fs, err))
             return false;
+    if (groups->tracking) /* it is there already where the container has a group in it */
+        pin_ignore(mkdirat(fs, "systemd", 0555));
     return mount_setattr(fs, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) == 0 ||
            pin_fail_errno(err, "protect the list of cgroups");
 }

@@ -13,6 +13,7 @@ import pytest
 from test_engines import image, podman  # noqa: F401 (fixtures)
 
 V1 = os.path.exists("/sys/fs/cgroup/memory/cgroup.procs")
+TRACKING = "/sys/fs/cgroup/systemd"
 SECCOMP = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}]}
 
 
@@ -46,6 +47,7 @@ RUN = {
     "oom score": (["--oom-score-adj", "200"], ["cat", "/proc/self/oom_score_adj"], "200"),
     "shm size": (["--shm-size", "2m"], ["grep", "/dev/shm", "/proc/mounts"], "size=2048k"),
     "privileged": (["--privileged"], ["grep", "Seccomp:", "/proc/self/status"], "0"),
+    "for systemd": (["--systemd=always"], ["ls", "-d", "/run/lock", TRACKING if V1 else "/run"], "/run/lock"),
     "host pid": (["--pid", "host"], ["sh", "-c", "[ $$ -gt 1 ] && echo shared"], "shared"),
     "host ipc": (["--ipc", "host"], ["ls", "-l", "/proc/self/ns/ipc"], "{ipc}"),
     "host uts": (["--uts", "host"], ["ls", "-l", "/proc/self/ns/uts"], "{uts}"),
@@ -96,6 +98,8 @@ def test_run(podman, shared, name):  # noqa: F811
     options, command, expected = RUN[name]
     if not V1 and command[0] == "cat" and command[1].startswith("/sys/fs/cgroup/"):
         pytest.skip("reads a file of cgroup version 1")
+    if V1 and TRACKING in command and not os.path.ismount(TRACKING):
+        pytest.skip("no hierarchy of systemd's here")
     words = {"tmp": shared, "disk": disk(), **{kind: os.readlink(f"/proc/self/ns/{kind}") for kind in ("ipc", "uts")}}
     if "{disk}" in str(options) and disk() is None:
         pytest.skip("needs a disk")
