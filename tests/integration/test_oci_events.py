@@ -27,6 +27,13 @@ def rest(told):
     return [json.loads(line) for line in out.splitlines()]
 
 
+def only_kills(told, name):
+    """How many are told: the kernel may kill another process before the memory of the first is free."""
+    events = rest(told)
+    assert all(event == {"type": "oom", "id": name} for event in events), events
+    return len(events)
+
+
 def test_a_process_that_is_killed_for_its_memory_is_told_at_once(oci):  # noqa: F811
     name = oci.start("sleep", "100", linux__resources={"memory": {"limit": 24 << 20, "swap": 24 << 20}})
     told = follow(oci, name)
@@ -35,7 +42,7 @@ def test_a_process_that_is_killed_for_its_memory_is_told_at_once(oci):  # noqa: 
         assert json.loads(told.stdout.readline()) == {"type": "oom", "id": name}  # with the next figures an hour away
         assert oci.state(name)["status"] == "running"
         oci.ok("delete", "--force", name)
-        assert rest(told) == []
+        only_kills(told, name)
     finally:
         told.kill()
         told.wait()
@@ -46,7 +53,7 @@ def test_a_kill_that_ends_the_container_is_told_too(oci):  # noqa: F811
     told = follow(oci, name)
     try:
         oci.ok("start", name)
-        assert rest(told) == [{"type": "oom", "id": name}]
+        assert only_kills(told, name) > 0
     finally:
         told.kill()
         told.wait()
