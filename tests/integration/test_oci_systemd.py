@@ -30,8 +30,8 @@ def collect(share):
 def in_machine(share):
     if not os.access(VM, os.X_OK):
         pytest.skip(f"no virtual machine with cgroup v2: {VM} is missing")
-    done = subprocess.run([VM, "--systemd", "--share", share, "--timeout", "200", "--", share / "oci_systemd.sh", share],
-                          capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([VM, "--systemd", "--share", share, "--timeout", "300", "--", share / "oci_systemd.sh", share],
+                          capture_output=True, text=True, timeout=400, check=False)
     if done.returncode == 2:
         pytest.skip(f"the virtual machine can't be started here: {done.stderr.strip()}")
     return done.stdout, done.stderr

@@ -301,9 +301,13 @@ static void add_processes(const struct pin_cgroup *group, json_t *pids, size_t p
 }
 
 /* "some avg10=0.00 avg60=1.50 avg300=0.20 total=4711": per cent of the time, and microseconds in all. Older
- * kernels have no "full" of processors, which is then nothing. */
+ * kernels have no "full" of processors, which is then nothing. Beside version 1, runc's keys are those of
+ * version 1 alone. */
 static void add_pressure(const struct pin_cgroup *group, json_t *part, const char *file) {
-    PIN_FREE char *text = read_file(group, file);
+    const char *hierarchy;
+    int dir;
+    bool alone = pin_cgroup_unified_fd(group) >= 0 && !pin_cgroup_directory(group, 1, &dir, &hierarchy);
+    PIN_FREE char *text = alone ? read_file(group, file) : NULL;
     char *rest = text, kind[8];
     double avg10, avg60, avg300;
     long long total;
