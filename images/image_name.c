@@ -87,7 +87,9 @@ static bool split(char *rest, const char *text, struct pin_image_name *to, struc
         return refuse(text, "a tag is 1 to 128 letters, digits, '.', '_' or '-'", err);
     if (colon == NULL)
         memcpy(to->tag, "latest", sizeof("latest"));
-    if (strlen(rest) > PIN_IMAGE_NAME_MAX || !name_is_good(rest))
+    if (strlen(rest) > PIN_IMAGE_NAME_MAX)
+        return refuse(text, "it is too long", err);
+    if (!name_is_good(rest))
         return refuse(
             text, "it has a part that is empty or has other characters than letters, digits, '.', '_', '-'",
             err);

@@ -194,8 +194,11 @@ static bool export_directory(struct target *target, const struct pin_image_confi
     }
     PIN_CLOSE int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0 || mkdirat(dir, "blobs", 0755) < 0 || mkdirat(dir, "blobs/sha256", 0755) < 0) {
+        bool taken = errno == EEXIST;
         (void)pin_fail_errno(err, "make a layout in '%.200s'", path);
-        return pin_point(err, "%s", path);
+        (void)pin_point(err, "%s", path);
+        return taken ? pin_hint(err, "there is one already: name another directory, or remove it first")
+                     : false;
     }
     target->dir = dir;
     return put_layout(target, image, reference, err);

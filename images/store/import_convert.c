@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -152,6 +153,13 @@ static int tar_of(struct pin_importing *importing, struct pin_error *err) {
         .clamp_times = importing->import->clamp_times,
         .latest_s = importing->import->latest_s,
     };
+    struct stat store;
+    if (fstat(importing->work->store->dir, &store) < 0) {
+        (void)pin_fail_errno(err, "look at the store");
+        return -1;
+    }
+    options.never_device = store.st_dev;
+    options.never_inode = store.st_ino;
     PIN_CLOSE int tar =
         openat(importing->work->dir, "tar", O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (tar < 0) {

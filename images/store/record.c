@@ -74,14 +74,33 @@ bool pin_record_name(struct pin_store_work *work, const struct pin_image_name *n
     return pin_store_put(work, "refs", pin_image_name_file(file, name), text, (size_t)size, err);
 }
 
-bool pin_record_forget(struct pin_store_work *work, const struct pin_image_name *name,
-                       struct pin_error *err) {
-    char file[PIN_IMAGE_FILE], path[PIN_IMAGE_FILE + 8], text[PIN_IMAGE_TEXT];
-    (void)snprintf(path, sizeof(path), "refs/%s", pin_image_name_file(file, name));
-    if (unlinkat(work->store->dir, path, 0) == 0)
+static void ref_of(char path[PIN_IMAGE_FILE + 8], const struct pin_image_name *name) {
+    char file[PIN_IMAGE_FILE];
+    (void)snprintf(path, PIN_IMAGE_FILE + 8, "refs/%s", pin_image_name_file(file, name));
+}
+
+static bool is_named(const struct pin_store_work *work, const struct pin_image_name *name,
+                     struct pin_error *err) {
+    char path[PIN_IMAGE_FILE + 8], text[PIN_IMAGE_TEXT];
+    ref_of(path, name);
+    if (faccessat(work->store->dir, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return true;
     if (errno != ENOENT)
-        return pin_fail_errno(err, "remove the name '%s'", pin_image_name_print(text, name));
+        return pin_fail_errno(err, "look for the name '%s'", pin_image_name_print(text, name));
     (void)pin_fail(err, PIN_ERROR_NOT_FOUND, "no image '%s' in the store", pin_image_name_print(text, name));
     return pin_hint(err, "see 'pinfold image ls'");
+}
+
+bool pin_record_forget(struct pin_store_work *work, const struct pin_image_name *names, size_t count,
+                       struct pin_error *err) {
+    char path[PIN_IMAGE_FILE + 8], text[PIN_IMAGE_TEXT];
+    for (size_t i = 0; i < count; i++)
+        if (!is_named(work, &names[i], err))
+            return false;
+    for (size_t i = 0; i < count; i++) {
+        ref_of(path, &names[i]);
+        if (unlinkat(work->store->dir, path, 0) < 0 && errno != ENOENT) /* named twice, or by another rm */
+            return pin_fail_errno(err, "remove the name '%s'", pin_image_name_print(text, &names[i]));
+    }
+    return true;
 }

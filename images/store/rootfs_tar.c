@@ -235,6 +235,11 @@ static bool put_directory_header(struct writing *writing, int fd, struct pin_err
     if (writing->depth > DEPTH_MAX || (writing->device != 0 && writing->device != st.st_dev))
         return pin_fail(err, PIN_ERROR_INVALID, "'%.200s' is a mount point, or nested too deep",
                         writing->path);
+    if (writing->options->never_inode == st.st_ino && writing->options->never_device == st.st_dev) {
+        (void)pin_fail(err, PIN_ERROR_INVALID, "the store of the images is in it, as '%.200s'",
+                       writing->path);
+        return pin_hint(err, "import a directory without it, or have the store elsewhere (PINFOLD_IMAGES)");
+    }
     writing->device = st.st_dev;
     char path[PATH_MAX + 2], opaque[PATH_MAX + 16];
     const char *here = writing->path[0] != '\0' ? writing->path : ".";

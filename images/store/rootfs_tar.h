@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 
@@ -18,7 +19,9 @@ struct pin_rootfs_tar_options {
     bool clamp_times;             /* no time later than `latest_s` */
     int64_t latest_s;             /* seconds since 1970 */
     uint64_t *set_ids;            /* counts files whose set-id bits are dropped; NULL: they are kept */
-    uint32_t first_id;            /* ids count from here: those of a sandbox with a range of its own */
+    dev_t never_device;           /* the directory that mustn't be in the tree; 0: there is none */
+    ino_t never_inode;
+    uint32_t first_id; /* ids count from here: those of a sandbox with a range of its own */
 };
 
 /* Reads the tree below `root`, writes the tar to `to`. */

@@ -353,6 +353,31 @@ def test_an_ordinary_users_store_is_the_users(programs, layout, tmp_path):
     assert images.visible() == []
 
 
+def test_names_are_removed_together_or_not_at_all(images, layout):
+    for name in ("one", "two"):
+        images.ok("import", layout, name)
+    refused = images.refused("rm", "one", "three", "two")
+    assert refused["kind"] == "not_found" and "three" in refused["message"]
+    assert images.refused("rm", "one", "a b")["kind"] == "invalid"
+    assert len(images.json("ls")["images"]) == 2
+    assert images.json("rm", "one", "two", "one")["removed"] == ["one", "two", "one"]  # named twice, and gone once
+    assert images.json("ls")["images"] == []
+
+
+def test_a_directory_with_the_store_in_it_is_no_image(images, layout):
+    images.ok("import", layout, "one")
+    refused = images.refused("import", images.store.parent, "two")
+    assert refused["kind"] == "invalid" and "the store of the images is in it, as 'store'" in refused["message"], refused
+    assert images.leftovers() == [] and len(images.json("ls")["images"]) == 1
+
+
+def test_what_is_wrong_with_a_name_or_a_target_is_said(images, layout, tmp_path):
+    assert "too long" in images.refused("import", layout, "a" * 300)["message"]
+    images.ok("import", layout, "one")
+    images.ok("export", "one", tmp_path / "out")
+    assert "another directory" in images.refused("export", "one", tmp_path / "out")["hint"]
+
+
 LOSSES = image_bytes.tar(
     image_bytes.entry("su", mode=0o4755), image_bytes.entry("mine", uid=0), image_bytes.entry("hers", uid=4321), image_bytes.entry("far", gid=65536),
     image_bytes.entry("null", image_bytes.CHAR, device=(1, 3)), image_bytes.entry("caps", pax={"SCHILY.xattr.security.capability": "x", "SCHILY.xattr.user.a": "b"}),

@@ -1,7 +1,9 @@
 /* `pinfold image rm`, `tag`, `gc`, `verify`. */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/names.h"
 #include "images/image_resolve.h"
 #include "images/store/gc.h"
@@ -31,15 +33,23 @@ static const struct pin_option verify_options[] = {
 };
 #undef AT
 
-static bool forget(struct pin_store_work *work, const char *text, struct pin_error *err) {
-    struct pin_image_name name;
-    if (!pin_image_name_parse(text, &name, err))
+static bool parse_name(const char *text, struct pin_image_name *name, struct pin_error *err) {
+    if (!pin_image_name_parse(text, name, err))
         return false;
-    if (name.name[0] == '\0' || name.digest[0] != '\0') {
-        (void)pin_fail(err, PIN_ERROR_USAGE, "'%.100s' is a digest; names are removed", text);
-        return pin_hint(err, "an image without a name goes with 'pinfold image gc'");
-    }
-    return pin_record_forget(work, &name, err);
+    if (name->name[0] != '\0' && name->digest[0] == '\0')
+        return true;
+    (void)pin_fail(err, PIN_ERROR_USAGE, "'%.100s' is a digest; names are removed", text);
+    return pin_hint(err, "an image without a name goes with 'pinfold image gc'");
+}
+
+static bool forget(struct pin_store_work *work, char *const *texts, size_t count, struct pin_error *err) {
+    PIN_FREE struct pin_image_name *names = calloc(count, sizeof(*names));
+    if (names == NULL)
+        return pin_fail_errno(err, "remove names");
+    for (size_t i = 0; i < count; i++)
+        if (!parse_name(texts[i], &names[i], err))
+            return false;
+    return pin_record_forget(work, names, count, err);
 }
 
 static int run_rm(const struct pin_invocation *invocation) {
@@ -49,12 +59,10 @@ static int run_rm(const struct pin_invocation *invocation) {
     PIN_STORE_WORK struct pin_store_work work = PIN_STORE_WORK_NONE;
     json_t *removed = json_array();
     bool done = pin_image_store_open(&store, false, &err) &&
-                pin_store_work_begin(&work, &store, PIN_STORE_SHARED, STORE_WAIT_S, &err);
-    for (size_t i = 0; done && i < invocation->argument_count; i++) {
-        done = forget(&work, invocation->arguments[i], &err);
-        if (done)
-            (void)json_array_append_new(removed, json_string(invocation->arguments[i]));
-    }
+                pin_store_work_begin(&work, &store, PIN_STORE_SHARED, STORE_WAIT_S, &err) &&
+                forget(&work, invocation->arguments, invocation->argument_count, &err);
+    for (size_t i = 0; done && i < invocation->argument_count; i++)
+        (void)json_array_append_new(removed, json_string(invocation->arguments[i]));
     if (done && values->json)
         print_object(json_pack("{s:O}", "removed", removed));
     json_decref(removed);
@@ -183,7 +191,9 @@ const struct pin_verb verb_rm = {
     .name = "image rm",
     .synopsis = "NAME…",
     .summary = "removes names of images",
-    .description = "The image itself goes with the next 'pinfold image gc', once nothing uses it.",
+    .description = "The image itself goes with the next 'pinfold image gc', once nothing uses it. All of the "
+                   "names are removed, or none "
+                   "where one isn't there.",
     .example = "pinfold image rm tools:v1",
     .options = plain_options,
     .option_count = PIN_COUNT(plain_options),
