@@ -59,7 +59,11 @@ bool openings_serve(struct broker *broker, int netlink, struct raw raw) {
     if (openings == NULL)
         return false;
     *openings = (struct openings){
-        .watch = {.fd = netlink, .ready = openings_ready, .urgent = true, .inlet = true, .labours = LABOURS_ALWAYS},
+        .watch = {.fd = netlink,
+                  .ready = openings_ready,
+                  .urgent = true,
+                  .inlet = true,
+                  .labours = LABOURS_ALWAYS},
         .broker = broker,
         .raw = raw
     };

@@ -58,7 +58,7 @@ bool refused_serve(struct broker *broker, int netlink) {
         return false;
     *refusals = (struct refusals){
         .watch = {.fd = netlink, .ready = refused_ready, .inlet = true, .labours = LABOURS_ALWAYS},
-          .broker = broker
+        .broker = broker
     };
     return poll_want(&broker->poll, &refusals->watch, EPOLLIN);
 }
