@@ -12,6 +12,7 @@
 #include "runtime/state/state_dir.h"
 #include "runtime/supervise/result.h"
 #include "tools/pinfold-kept/client.h"
+#include "tools/pinfold-kept/end.h"
 #include "tools/pinfold-kept/verbs.h"
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/set_up.h"
@@ -140,6 +141,14 @@ static int print_facts(json_t *facts, bool as_json, const struct pin_error *err)
     return code;
 }
 
+/* It has hung up, or takes no more questions, because it ends: then its directory soon knows why. */
+static bool ends_meanwhile(const struct pin_client *client, const struct pin_error *unheard) {
+    struct pin_error err = *unheard;
+    bool ends = client->socket >= 0 ? err.kind == PIN_ERROR_SYSTEM : pin_end_is_under_way(client, &err);
+    pin_error_clear(&err);
+    return ends && pin_end_await(client, &err);
+}
+
 static int run_show(const struct pin_invocation *invocation) {
     const struct list_options *values = invocation->values;
     PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
@@ -153,6 +162,8 @@ static int run_show(const struct pin_invocation *invocation) {
         client.socket = pin_home_connect(client.folder, client.name, &err);
         if (client.socket >= 0)
             facts = pin_client_call(&client, pin_client_request("show"), &err);
+        if (facts == NULL && ends_meanwhile(&client, &err))
+            facts = show_ended(&client);
     }
     return print_facts(facts, values->json, &err);
 }
