@@ -163,6 +163,8 @@ void conn_open(struct conn *conn) {
 void conn_adopt(struct conn *conn, int fd) {
     conn->awaits = false;
     conn->inner.watch.fd = fd;
+    if (!conn->is_open)
+        return; /* goes on when the other side is there */
     conn->active_ns = now_ns();
     conn->held_since_ns = conn->inspection == PIN_INSPECT_TLS ? conn->active_ns : 0;
     relay_start(conn, false);

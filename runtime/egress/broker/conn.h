@@ -34,10 +34,10 @@ struct conn {
     uint64_t id, bytes_out, bytes_in, started_ns, active_ns, held_since_ns;
     bool is_open; /* the outer connection is there, and reported */
     bool is_dialling;
-    bool awaits; /* the program's side: it is held back as `opening` */
-    struct pin_opening opening;
-    uint64_t dial_until_ns; /* of inward.h; 0: dial.h has its own time */
-    size_t listener;        /* of inward.h: the number of the port that it came in by */
+    bool awaits;                /* the program's side: it is held back as `opening` */
+    struct pin_opening opening; /* where it isn't held back, only its ends */
+    uint64_t dial_until_ns;     /* of inward.h; 0: dial.h has its own time */
+    size_t listener;            /* of inward.h: the number of the port that it came in by */
     struct payers payers;
     enum pin_inspect inspection; /* PIN_INSPECT_NONE: nothing more is looked at */
     uint32_t accept;             /* of the rule */

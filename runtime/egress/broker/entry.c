@@ -1,6 +1,8 @@
 #include "runtime/egress/broker/entry.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,21 +24,30 @@ static struct pin_verdict judge(struct broker *broker, const struct pin_destinat
     return verdict;
 }
 
+/* The newest: one that was reset may not have ended yet when its ends come anew. */
 static struct conn *find(const struct broker *broker, const struct pin_ip_end *from,
                          const struct pin_ip_end *to) {
     struct conn *conn = broker->conns;
-    while (conn != NULL && !(conn->awaits && pin_opening_is(&conn->opening, from, to)))
+    while (conn != NULL && !pin_opening_is(&conn->opening, from, to))
         conn = conn->following;
     return conn;
 }
 
+static bool is_reset(int fd) {
+    struct tcp_info info = {.tcpi_state = TCP_CLOSE};
+    socklen_t size = sizeof(info);
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0 || info.tcpi_state == TCP_CLOSE;
+}
+
 void entry_open(struct broker *broker, const struct pin_opening *opening) {
     struct conn *conn = find(broker, &opening->from, &opening->to);
-    if (conn != NULL) { /* sent again: the program's kernel doesn't wait as long as we do */
+    if (conn != NULL && conn->awaits) { /* sent again: the program's kernel doesn't wait as long as we do */
         if (conn->is_open)
             openings_let_in(broker, opening);
         return;
     }
+    if (conn != NULL && !is_reset(conn->inner.watch.fd))
+        return; /* it came to the listener while this waited here: more at once than are held back go there */
     struct pin_destination to = {.protocol = PIN_PROTOCOL_TCP};
     struct sockaddr_storage dialled;
     (void)dial_sockaddr(&dialled, opening->to.address, opening->to.port);
@@ -52,25 +63,18 @@ void entry_open(struct broker *broker, const struct pin_opening *opening) {
     conn_dial(conn);
 }
 
-/* The one that it was held back as. */
-static struct conn *find_held(const struct broker *broker, const struct sockaddr_storage *peer,
-                              const struct sockaddr_storage *local) {
-    struct pin_ip_end from, to;
-    if (broker->openings == NULL)
-        return NULL;
-    dial_read_end(peer, &from);
-    dial_read_end(local, &to);
-    struct conn *conn = find(broker, &from, &to);
-    return conn != NULL && conn->is_open ? conn : NULL;
-}
-
 static void admit(struct broker *broker, int fd, const struct sockaddr_storage *peer) {
     struct pin_destination to = {.protocol = PIN_PROTOCOL_TCP};
     struct sockaddr_storage local = {.ss_family = AF_UNSPEC}; /* what the program dialled: see tproxy.txt */
     socklen_t size = sizeof(local);
+    struct pin_opening ends = {0};
     bool is_known = getsockname(fd, (struct sockaddr *)&local, &size) == 0;
-    struct conn *conn = is_known ? find_held(broker, peer, &local) : NULL;
-    if (conn != NULL) {
+    if (is_known) {
+        dial_read_end(peer, &ends.from);
+        dial_read_end(&local, &ends.to);
+    }
+    struct conn *conn = is_known ? find(broker, &ends.from, &ends.to) : NULL;
+    if (conn != NULL && conn->awaits) {
         conn_adopt(conn, fd);
         return;
     }
@@ -80,6 +84,7 @@ static void admit(struct broker *broker, int fd, const struct sockaddr_storage *
         conn_refuse_socket(fd);
         return;
     }
+    conn->opening = ends;
     conn->inner.watch.fd = fd;
     conn_dial(conn);
 }
