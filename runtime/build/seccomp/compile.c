@@ -15,6 +15,7 @@
 #include "base/names.h"
 #include "policy/syscalls.h"
 #include "runtime/build/seccomp/prologue.h"
+#include "runtime/build/seccomp/shorten.h"
 
 static const struct {
     uint32_t seccomp, audit;
@@ -221,7 +222,11 @@ bool pin_program_compile(const struct pin_filter *filter, struct pin_program *pr
     if (context == NULL)
         return pin_fail(err, PIN_ERROR_UNSUPPORTED, "libseccomp can't make a filter with the default '%s'",
                         pin_filter_action_name(filter->default_action));
-    return set_up(&self) && add_rules(&self) && export(&self, program);
+    if (!set_up(&self) || !add_rules(&self) || !export(&self, program))
+        return false;
+    if (!filter->compat) /* that one judges several architectures */
+        pin_program_shorten(program, pin_program_audit_arch(self.arch));
+    return true;
 }
 
 void pin_program_free(struct pin_program *program) {

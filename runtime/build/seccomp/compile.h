@@ -1,6 +1,7 @@
 /* compile.h: from a filter as data to the program that the kernel runs.
  *
- * libseccomp makes the program; what it can't express stands in front of it (prologue.h). A compiled program
+ * libseccomp makes the program; what it can't express stands in front of it (prologue.h), and then it is
+ * shortened (shorten.h). A compiled program
  * is not trusted before pin_program_verify() has said yes; pin_program_get() in cache.h does both.
  */
 #pragma once
