@@ -26,5 +26,9 @@ void pin_arena_free(struct pin_arena *arena);
 /* A list that grows in the arena: `items` holds `*count` items of `size`; makes room for one more and returns
  * the place of it, zeroed. The items may move. */
 void *pin_arena_grow(struct pin_arena *arena, void *items_slot, size_t *count, size_t size);
+/* The same for a list that has room for `first` items, a power of two, from the start: always called so for
+ * that list. */
+void *pin_arena_grow_from(struct pin_arena *arena, void *items_slot, size_t *count, size_t size,
+                          size_t first);
 
 #define PIN_ARENA __attribute__((cleanup(pin_arena_free)))

@@ -252,7 +252,8 @@ static size_t write_call(const struct granted *granted, const struct pin_syscall
 static size_t write_sorted(const struct granted *granted, const struct pin_syscall *call,
                            struct pin_filter_rule *to) {
     struct pin_filter one = {.rules = to, .rule_count = write_call(granted, call, to)};
-    pin_filter_sort(&one);
+    if (one.rule_count > 1 || (one.rule_count == 1 && to->arg_count > 1))
+        pin_filter_sort(&one);
     return one.rule_count;
 }
 

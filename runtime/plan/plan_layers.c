@@ -65,9 +65,8 @@ void pin_plan_missing_entries(struct pin_plan *plan) {
     const struct pin_rootfs *rootfs = plan->bundle->rootfs;
     for (size_t i = 0; i < rootfs->entry_count; i++) {
         const struct pin_rootfs_entry *entry = &rootfs->entries[i];
-        struct pin_op *op = pin_arena_grow(&plan->arena, &plan->ops, &plan->op_count, sizeof(*op));
-        op->kind = entry->kind == PIN_ENTRY_FILE ? PIN_OP_FILE : PIN_OP_DIRECTORY;
-        op->target = entry->path;
+        struct pin_op *op = pin_plan_add_op(
+            plan, entry->kind == PIN_ENTRY_FILE ? PIN_OP_FILE : PIN_OP_DIRECTORY, entry->path);
         op->content = entry->content;
         op->size = entry->size;
         op->mode = entry->mode;

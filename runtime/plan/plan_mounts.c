@@ -12,8 +12,11 @@
 #include "runtime/plan/mount_options.h"
 #include "runtime/plan/plan_parts.h"
 
-static struct pin_op *add(struct pin_plan *plan, enum pin_op_kind kind, const char *target) {
-    struct pin_op *op = pin_arena_grow(&plan->arena, &plan->ops, &plan->op_count, sizeof(*op));
+#define USUAL_OPS 128 /* a power of two that the host image stays below */
+
+struct pin_op *pin_plan_add_op(struct pin_plan *plan, enum pin_op_kind kind, const char *target) {
+    struct pin_op *op =
+        pin_arena_grow_from(&plan->arena, &plan->ops, &plan->op_count, sizeof(*op), USUAL_OPS);
     op->kind = kind;
     op->target = target;
     return op;
@@ -37,7 +40,7 @@ static void add_skeleton(struct pin_plan *plan, const struct pin_rootfs *rootfs)
     };
     for (size_t i = 0; i < rootfs->entry_count; i++) {
         const struct pin_rootfs_entry *entry = &rootfs->entries[i];
-        struct pin_op *op = add(plan, kinds[entry->kind], entry->path);
+        struct pin_op *op = pin_plan_add_op(plan, kinds[entry->kind], entry->path);
         op->content = entry->content;
         op->size = entry->size;
         op->mode = entry->mode;
@@ -46,7 +49,7 @@ static void add_skeleton(struct pin_plan *plan, const struct pin_rootfs *rootfs)
 
 /* An engine's container has nodes of its own: it may be allowed to remove them. */
 static struct pin_op *add_node(struct pin_plan *plan, const char *path, int64_t major, int64_t minor) {
-    struct pin_op *op = add(plan, PIN_OP_DEVICE, without_slash(path));
+    struct pin_op *op = pin_plan_add_op(plan, PIN_OP_DEVICE, without_slash(path));
     op->device =
         (struct pin_bundle_device){.type = 'c', .path = path, .major = major, .minor = minor, .mode = 0666};
     op->make_target = true;
@@ -63,7 +66,7 @@ static void add_links(struct pin_plan *plan, const char *dev) {
     };
     for (size_t i = 0; i < PIN_COUNT(links); i++) {
         struct pin_op *op =
-            add(plan, PIN_OP_SYMLINK, pin_arena_printf(&plan->arena, "%s/%s", dev, links[i][0]));
+            pin_plan_add_op(plan, PIN_OP_SYMLINK, pin_arena_printf(&plan->arena, "%s/%s", dev, links[i][0]));
         op->content = links[i][1];
     }
 }
@@ -121,7 +124,8 @@ static void add_engine_devices(struct pin_plan *plan) {
 static void add_devices(struct pin_plan *plan, const char *dev) {
     static const char *const nodes[] = {"null", "zero", "full", "random", "urandom", "tty"};
     for (size_t i = 0; i < PIN_COUNT(nodes); i++) {
-        struct pin_op *op = add(plan, PIN_OP_BIND, pin_arena_printf(&plan->arena, "%s/%s", dev, nodes[i]));
+        struct pin_op *op =
+            pin_plan_add_op(plan, PIN_OP_BIND, pin_arena_printf(&plan->arena, "%s/%s", dev, nodes[i]));
         op->source = pin_arena_printf(&plan->arena, "/dev/%s", nodes[i]);
         op->attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
         op->make_target = op->no_symlinks = true;
@@ -173,7 +177,7 @@ static void add_bind(struct pin_plan *plan, const struct pin_bundle_mount *mount
     else if (options->data_count > 0)
         (void)pin_find(found, PIN_ERROR_UNSUPPORTED, pointer, "leave the option out",
                        "a bind can't have the option '%s'", options->data[0]);
-    struct pin_op *op = add(plan, PIN_OP_BIND, without_slash(mount->destination));
+    struct pin_op *op = pin_plan_add_op(plan, PIN_OP_BIND, without_slash(mount->destination));
     op->source = mount->source[0] == '/'
                      ? mount->source
                      : pin_arena_printf(&plan->arena, "%s/%s", plan->bundle->directory, mount->source);
@@ -197,8 +201,8 @@ static const char *const labelled[] = {"tmpfs", "devpts", "mqueue"};
 static void add_engine_filesystem(struct pin_plan *plan, const struct pin_bundle_mount *mount,
                                   const struct pin_mount_options *options) {
     bool cgroups = strcmp(mount->type, "cgroup") == 0;
-    struct pin_op *op =
-        add(plan, cgroups ? PIN_OP_CGROUPS : PIN_OP_FILESYSTEM, without_slash(mount->destination));
+    struct pin_op *op = pin_plan_add_op(plan, cgroups ? PIN_OP_CGROUPS : PIN_OP_FILESYSTEM,
+                                        without_slash(mount->destination));
     plan->engine.cgroup_mounts |= cgroups;
     op->type = mount->type;
     op->source = NULL;
@@ -239,7 +243,7 @@ static void add_filesystem(struct pin_plan *plan, const struct pin_bundle_mount 
                        "the file system '%.40s' can't be mounted in a sandbox", mount->type);
         return;
     }
-    struct pin_op *op = add(plan, PIN_OP_FILESYSTEM, without_slash(mount->destination));
+    struct pin_op *op = pin_plan_add_op(plan, PIN_OP_FILESYSTEM, without_slash(mount->destination));
     bool on_v2 = strcmp(mount->type, "cgroup") == 0;
     op->type = on_v2 ? "cgroup2" : mount->type;
     op->attributes = options->attributes;
@@ -281,7 +285,7 @@ static void add_workspace_overlay(struct pin_plan *plan) {
     const struct pin_bundle_ext *ext = &plan->bundle->ext;
     if (!ext->present || ext->workspace.source == NULL || ext->workspace.access != PIN_ACCESS_COW)
         return;
-    struct pin_op *op = add(plan, PIN_OP_OVERLAY, without_slash(ext->workspace.target));
+    struct pin_op *op = pin_plan_add_op(plan, PIN_OP_OVERLAY, without_slash(ext->workspace.target));
     op->source = ext->workspace.source;
     op->size = ext->workspace.size_bytes;
     op->attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
@@ -301,14 +305,14 @@ static void add_masks(struct pin_plan *plan) {
     const struct pin_bundle *bundle = plan->bundle;
     for (size_t i = 0; bundle->ext.present && i < plan->op_count; i++)
         if (plan->ops[i].kind == PIN_OP_FILESYSTEM && strcmp(plan->ops[i].target, "dev") == 0) {
-            (void)add(plan, PIN_OP_SEAL, "dev");
+            (void)pin_plan_add_op(plan, PIN_OP_SEAL, "dev");
             break;
         }
     for (size_t i = 0; i < bundle->readonly_path_count; i++)
         if (!is_masked(bundle, bundle->readonly_paths[i]))
-            (void)add(plan, PIN_OP_READ_ONLY, without_slash(bundle->readonly_paths[i]));
+            (void)pin_plan_add_op(plan, PIN_OP_READ_ONLY, without_slash(bundle->readonly_paths[i]));
     for (size_t i = 0; i < bundle->masked_path_count; i++)
-        (void)add(plan, PIN_OP_MASK, without_slash(bundle->masked_paths[i]));
+        (void)pin_plan_add_op(plan, PIN_OP_MASK, without_slash(bundle->masked_paths[i]));
 }
 
 /* A layer of installed requirements is there to be shown; also writable while it is being made. */

@@ -6,6 +6,9 @@
 
 extern const uint64_t pin_plan_clone_flags[PIN_NS_COUNT]; /* CLONE_NEW* */
 
+/* Appends an operation; all that add to `ops` come through here. The others may move. */
+struct pin_op *pin_plan_add_op(struct pin_plan *plan, enum pin_op_kind kind, const char *target);
+
 /* Notes what an engine asks for and what has no effect, here or anywhere. */
 void pin_plan_unheeded(struct pin_plan *plan, const char *pointer, const char *why);
 

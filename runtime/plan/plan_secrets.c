@@ -6,18 +6,11 @@
 #include "runtime/plan/plan_parts.h"
 #include "runtime/secrets/secret_spec.h"
 
-static struct pin_op *add(struct pin_plan *plan, enum pin_op_kind kind, const char *target) {
-    struct pin_op *op = pin_arena_grow(&plan->arena, &plan->ops, &plan->op_count, sizeof(*op));
-    op->kind = kind;
-    op->target = target;
-    return op;
-}
-
 /* ramfs: unlike those of a tmpfs, its pages are never written to swap. It has no limit of its size, so that
  * nobody inside may write to it. */
 static void add_folder(struct pin_plan *plan) {
     static const char *const options[] = {"mode", "0755"};
-    struct pin_op *op = add(plan, PIN_OP_FILESYSTEM, PIN_SECRETS_FOLDER);
+    struct pin_op *op = pin_plan_add_op(plan, PIN_OP_FILESYSTEM, PIN_SECRETS_FOLDER);
     op->type = "ramfs";
     op->options = pin_arena_memdup(&plan->arena, options, sizeof(options));
     op->option_count = 1;
@@ -26,8 +19,8 @@ static void add_folder(struct pin_plan *plan) {
 }
 
 static void add_file(struct pin_plan *plan, const struct pin_secret_spec *spec) {
-    struct pin_op *op =
-        add(plan, PIN_OP_FILE, pin_arena_printf(&plan->arena, "%s/%s", PIN_SECRETS_FOLDER, spec->target));
+    struct pin_op *op = pin_plan_add_op(
+        plan, PIN_OP_FILE, pin_arena_printf(&plan->arena, "%s/%s", PIN_SECRETS_FOLDER, spec->target));
     op->secret = pin_arena_strdup(&plan->arena, spec->name);
     op->mode = 0400;
 }
@@ -49,5 +42,5 @@ void pin_plan_secrets(struct pin_plan *plan, struct pin_findings *found) {
         }
     }
     if (files > 0)
-        (void)add(plan, PIN_OP_SEAL, PIN_SECRETS_FOLDER);
+        (void)pin_plan_add_op(plan, PIN_OP_SEAL, PIN_SECRETS_FOLDER);
 }

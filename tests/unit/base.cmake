@@ -1,6 +1,7 @@
 pin_unit_test(test_base_units LIBRARIES pin_base)
 pin_unit_test(test_base_text LIBRARIES pin_base)
 pin_unit_test(test_base_error LIBRARIES pin_base)
+pin_unit_test(test_base_arena LIBRARIES pin_base)
 pin_unit_test(test_base_io LIBRARIES pin_base)
 pin_unit_test(test_users LIBRARIES pin_base)
 pin_unit_test(test_side LIBRARIES pin_base)

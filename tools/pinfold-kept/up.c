@@ -253,8 +253,8 @@ static bool serve(struct up *up, const struct up_options *values, const char **w
     if (ok && up->sandbox.cgroup != NULL)
         ok = pin_cgroup_leaf_prepare(up->sandbox.cgroup, up->sandbox.init, err);
     if (ok && up->sandbox.cgroup != NULL) /* to be paused on v1 it has to be in the freezer too */
-        ok = pin_cgroup_join(up->sandbox.cgroup, &up->front.cgroups, PIN_CGROUP_FREEZER, up->sandbox.init,
-                             err);
+        ok =
+            pin_cgroup_join(up->sandbox.cgroup, up->front.cgroups, PIN_CGROUP_FREEZER, up->sandbox.init, err);
     ok = ok && pin_up_begin_bill(up, &given, err) && pin_up_start_egress(up, &given.egress, err);
     up->facts = given.facts;
     if (ok && up->publishing.count > 0)
@@ -296,7 +296,7 @@ static bool build(struct up *up, struct pin_error *err) {
     prepare_egress(up);
     struct pin_build_input input = {
         .plan = up->front.plan,
-        .cgroups = &up->front.cgroups,
+        .cgroups = up->front.cgroups,
         .slot = &up->slot,
         .watch = pin_run_calls_wanted(up->front.bundle) ? PIN_WATCH_DENIED : PIN_WATCH_NONE,
     };
@@ -323,7 +323,7 @@ static void supervise(struct up *up, const struct up_options *values) {
     const char *why = "failed";
     bool ours = pin_home_make(up->front.state_dir, up->name, &up->home, &err);
     bool built = ours && keep_policy(up, &err) && pin_up_open_books(up, values->audit_sync, &err) &&
-                 pin_lease_take(up->front.state_dir, &up->front.cgroups, &up->slot, &err) &&
+                 pin_lease_take(up->front.state_dir, up->front.cgroups, &up->slot, &err) &&
                  leave_caller(&err) && build(up, &err);
     bool ok = built && serve(up, values, &why, &err);
     pin_up_close_books(up, why, &err);

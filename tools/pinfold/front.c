@@ -290,17 +290,18 @@ void pin_front_judge_swap(struct pin_host *host, const struct pin_cgroup_facts *
 
 static bool gather_facts(struct pin_front *front, struct pin_error *err) {
     char tag[PIN_STATE_TAG];
+    front->cgroups = pin_arena_alloc(&front->arena, sizeof(*front->cgroups));
     pin_host_get(&front->host);
     front->state_dir = pin_state_open(err);
     if (front->state_dir < 0 || !pin_state_tag(front->state_dir, tag, err) ||
-        !pin_cgroup_facts_get(tag, &front->cgroups, err))
+        !pin_cgroup_facts_get(tag, front->cgroups, err))
         return false;
     char scope[PATH_MAX];
     struct pin_error unfound = {0}; /* then no scope is asked for */
     bool asks = !front->host.privileged && pin_libexec_find("pinfold-scope", scope, &unfound);
-    pin_cgroup_prepare(&front->cgroups, asks ? scope : NULL);
-    front->host.lacks |= pin_cgroup_facts_lack(&front->cgroups, &front->host.lacks_hint);
-    pin_front_judge_swap(&front->host, &front->cgroups);
+    pin_cgroup_prepare(front->cgroups, asks ? scope : NULL);
+    front->host.lacks |= pin_cgroup_facts_lack(front->cgroups, &front->host.lacks_hint);
+    pin_front_judge_swap(&front->host, front->cgroups);
     if (front->host.privileged || front->bundle->ext.ids <= 1)
         return true;
     return pin_host_subids("/etc/subuid", front->host.uid, &front->host.subuids, err) &&

@@ -90,8 +90,8 @@ struct pin_front { /* PIN_FRONT_NONE at first */
     int image_hold; /* as long as it is open, the image stays in the store; -1: the host image */
     struct pin_bundle *bundle;
     struct pin_host host;
-    struct pin_cgroup_facts cgroups;
-    int state_dir; /* -1: not opened */
+    struct pin_cgroup_facts *cgroups; /* in the arena: large, and hardly touched */
+    int state_dir;                    /* -1: not opened */
     struct pin_plan *plan;
 };
 

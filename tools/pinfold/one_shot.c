@@ -207,14 +207,14 @@ static bool build_and_supervise(struct pin_one_shot *run, const struct pin_one_s
     uint64_t started_ns = pin_now_ns();
     struct pin_build_input input = {
         .plan = run->front.plan,
-        .cgroups = &run->front.cgroups,
+        .cgroups = run->front.cgroups,
         .slot = &run->slot,
         .watch = settings->watch != NULL                   ? PIN_WATCH_ALL
                  : pin_run_calls_wanted(run->front.bundle) ? PIN_WATCH_DENIED
                                                            : PIN_WATCH_NONE,
         .in_parallel = true,
     };
-    return pin_lease_take(run->front.state_dir, &run->front.cgroups, &run->slot, err) &&
+    return pin_lease_take(run->front.state_dir, run->front.cgroups, &run->slot, err) &&
            pin_build(&input, &run->sandbox, err) && pin_run_receipt_read(&run->receipt, &run->sandbox, err) &&
            supervise_watched(run, settings, started_ns, err);
 }

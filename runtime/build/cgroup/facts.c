@@ -130,10 +130,11 @@ static bool read_mount(struct piece line, struct pin_cgroup_hierarchy *made, boo
     }
     if (dash == 0 || dash + 3 >= count)
         return false;
-    memset(made, 0, sizeof(*made));
-    made->v2 = piece_is(fields[dash + 1], "cgroup2");
-    if (!made->v2 && !piece_is(fields[dash + 1], "cgroup"))
+    bool v2 = piece_is(fields[dash + 1], "cgroup2");
+    if (!v2 && !piece_is(fields[dash + 1], "cgroup"))
         return false;
+    memset(made, 0, sizeof(*made));
+    made->v2 = v2;
     made->controllers = made->v2 ? 0 : find_controllers(fields[dash + 3], ',');
     made->read_only = has_word(fields[5], "ro") || has_word(fields[dash + 3], "ro");
     *tracking = !made->v2 && has_word(fields[dash + 3], "name=systemd");
@@ -231,7 +232,10 @@ static void index_hierarchies(struct pin_cgroup_facts *facts) {
 
 void pin_cgroup_facts_parse(const char *mountinfo, const char *cgroup, bool privileged, const char *group,
                             struct pin_cgroup_facts *facts) {
-    memset(facts, 0, sizeof(*facts));
+    /* but the hierarchies: those below `count` are written whole, and the room for the others is eight pages
+     */
+    memset(facts, 0, offsetof(struct pin_cgroup_facts, hierarchies));
+    memset(&facts->tracking, 0, sizeof(*facts) - offsetof(struct pin_cgroup_facts, tracking));
     memset(facts->where, -1, sizeof(facts->where));
     facts->unified = -1;
     facts->privileged = privileged;
