@@ -305,7 +305,8 @@ def test_nothing_is_a_message_board_but_a_workspace_that_both_may_write(pinfold,
 # ---- locks, leases and watches ----------------------------------------------------------------------------------------
 
 STALL = """
-import fcntl, os, sys
+import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)  # who holds a lease is told by it that somebody waits, and would end
 held = []
 def attempt(name, *a):
     try:
