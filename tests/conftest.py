@@ -167,10 +167,17 @@ class Pinfold:
         folders = [str(p.relative_to(self.state)) for p in self.state.rglob("*") if p.name not in ("slots", "records", "scratch", "kept")]
         return folders + claimed + [str(g) for g in self.groups() if g.name.isdigit()]
 
+    def remove_pool(self):
+        """What calls start for the next ones, behind their answers: some of it may only come now."""
+        for kind in ("warm", "ahead"):
+            for place in (self.state / "sandboxes").glob(f"{kind}-*"):
+                self.call([str(self.program), "rm", "--force", place.name])
+
     def close(self, within=60):
-        """Commands clear what killed ones left, and pools end by themselves; the groups of this test's state go with it."""
+        """Commands clear what killed ones left; the groups of this test's state go with it."""
         until = time.monotonic() + within
         while groups := self.groups():
+            self.remove_pool()
             self.run("true")
             for group in groups:
                 with contextlib.suppress(OSError):

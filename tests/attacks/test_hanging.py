@@ -90,8 +90,7 @@ def hung(programs, tmp_path_factory):
     until = time.monotonic() + 60
     while left := [what for what in pinfold.leftovers() if what != "sandboxes"]:
         assert time.monotonic() < until, left
-        for place in (pinfold.state / "sandboxes").glob("*-*"):  # a call's answer doesn't wait for what is started for the next one
-            pinfold.call([str(pinfold.program), "rm", "--force", place.name])
+        pinfold.remove_pool()
         pinfold.run("true", policy=policy)
     while left := [what for what in user.leftovers() if what != "sandboxes"]:
         assert time.monotonic() < until, left
