@@ -105,7 +105,7 @@ def test_a_hook_has_no_descriptor_but_its_input_and_the_streams(engine, tmp_path
 
 ENTER = """
 import os
-for fd in [*range(64), 250]:
+for fd in range(1024):
     try:
         os.chdir(f'/proc/self/fd/{fd}')
         if 'canary' in os.listdir('.'): print('ESCAPED')

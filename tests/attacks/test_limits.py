@@ -211,7 +211,8 @@ KERNEL_EATERS = {  # what the kernel holds for a process, and no resident memory
                       "        try:\n            while True: a.send(bytes(65536))\n        except BlockingIOError: pass\nexcept OSError: pass",
     "pipes": "import os, fcntl\nheld = []\ntry:\n    while True:\n        r, w = os.pipe(); os.set_blocking(w, False)\n"
              "        try:\n            while True: os.write(w, bytes(65536))\n        except BlockingIOError: pass\nexcept OSError: pass",
-    "names that aren't there": "import os\nfor i in range(400000):\n    try: os.stat(f'/usr/{i:0200}')\n    except OSError: pass",
+    "names that aren't there": "import os\nnew = os.urandom(8).hex()  # what is known not to be there since the last time costs nobody anything\n"
+                               "for i in range(400000):\n    try: os.stat(f'/usr/{new}{i:0180}')\n    except OSError: pass",
     "files without content": "import os\ntry:\n    for i in range(400000): os.close(os.open(f'/tmp/{i:0200}', os.O_CREAT | os.O_WRONLY))\nexcept OSError: pass",
 }
 
