@@ -30,16 +30,25 @@ static void on_again(void *self) {
     attachment->again = NULL; /* the step that ends now advances it */
 }
 
+static void end_with(struct attachment *attachment, const struct pin_error *why) {
+    if (attachment->conn != NULL)
+        pin_conn_fail(attachment->conn, attachment->request_id, why);
+    attachment->conn = NULL;
+}
+
 /* A sink that is broken takes everything; where nobody reads any more the connection says so. */
 static void on_broken(void *self, int error) {
-    struct attachment *attachment = self;
     struct pin_error err = {0};
-    if (attachment->conn == NULL || error == EPIPE || error == ECONNRESET)
+    if (error == EPIPE || error == ECONNRESET)
         return;
     errno = error;
     (void)pin_fail_errno(&err, "write the command's output");
-    pin_conn_fail(attachment->conn, attachment->request_id, &err);
-    attachment->conn = NULL;
+    end_with(self, &err);
+}
+
+/* The command's input stays open for who attaches next. */
+static void on_input_lost(void *self, const struct pin_error *why) {
+    end_with(self, why);
 }
 
 static bool is_full(const struct attachment *attachment) {
@@ -233,7 +242,8 @@ static bool open_input(struct attachment *attachment, struct exec *exec, int fd,
     PIN_CLOSE int to = fcntl(is_pipe ? exec->input : exec->master, F_DUPFD_CLOEXEC, 0);
     if (to < 0)
         return pin_fail_errno(err, "take the command's input");
-    attachment->pump = pin_pump_new(attachment->kept->loop, fd, pin_steal_fd(&to), is_pipe ? NULL : "", err);
+    attachment->pump = pin_pump_new(attachment->kept->loop, fd, pin_steal_fd(&to), is_pipe ? NULL : "",
+                                    &(struct pin_pump_events){attachment, on_input_lost}, err);
     if (attachment->pump == NULL)
         return false;
     if (is_pipe)

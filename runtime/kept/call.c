@@ -238,10 +238,17 @@ static bool set_wall_time(struct call *call, struct pin_error *err) {
     return call->wall != NULL;
 }
 
+static void on_request_lost(void *self, const struct pin_error *why) {
+    struct call *call = self;
+    pin_result_note(&call->result, why);
+    pin_call_end(call, PIN_STATUS_KILLED);
+}
+
 bool pin_call_run(struct call *call, struct pin_error *err) {
     int request = call->request;
     call->request = -1; /* the pump's from here on */
-    call->pump = pin_pump_new(call->kept->loop, call->packet, request, NULL, err);
+    call->pump = pin_pump_new(call->kept->loop, call->packet, request, NULL,
+                              &(struct pin_pump_events){call, on_request_lost}, err);
     if (call->pump == NULL || !set_wall_time(call, err))
         return false;
     call->state = CALL_RUNNING;

@@ -163,6 +163,17 @@ static bool open_pipe(const struct exec *exec, int inside, int ends[2], struct p
     return false;
 }
 
+static void on_input_lost(void *self, const struct pin_error *why) {
+    struct exec *exec = self;
+    pin_result_note(&exec->result, why);
+    pin_exec_kill(exec);
+}
+
+static struct pin_pump *pump_input(struct exec *exec, int to, const char *at_end, struct pin_error *err) {
+    return pin_pump_new(exec->kept->loop, exec->fds[0], to, at_end,
+                        &(struct pin_pump_events){exec, on_input_lost}, err);
+}
+
 static bool open_input(struct exec *exec, struct pin_link_command *command, struct pin_error *err) {
     int ends[2];
     if (exec->fds[0] < 0 && !exec->request.interactive)
@@ -175,7 +186,7 @@ static bool open_input(struct exec *exec, struct pin_link_command *command, stru
         exec->input = ends[1];
         return true;
     }
-    exec->pump = pin_pump_new(exec->kept->loop, exec->fds[0], ends[1], NULL, err);
+    exec->pump = pump_input(exec, ends[1], NULL, err);
     return exec->pump != NULL;
 }
 
@@ -207,7 +218,7 @@ bool pin_exec_open_terminal(struct exec *exec, int master, struct pin_error *err
     if (!collect(exec, OUT, pin_steal_fd(&reading), err))
         return false;
     if (exec->fds[0] >= 0)
-        exec->pump = pin_pump_new(exec->kept->loop, exec->fds[0], pin_steal_fd(&writing), "\x04", err);
+        exec->pump = pump_input(exec, pin_steal_fd(&writing), "\x04", err);
     return exec->fds[0] < 0 || exec->pump != NULL;
 }
 

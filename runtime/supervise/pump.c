@@ -1,9 +1,11 @@
 #include "runtime/supervise/pump.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "runtime/supervise/sink.h"
@@ -13,6 +15,7 @@ struct pin_pump {
     int from;
     struct pin_source *source;
     struct pin_sink *sink;
+    struct pin_pump_events events;
     const char *at_end;
     bool ended;
 };
@@ -24,9 +27,24 @@ static void close_when_drained(struct pin_pump *pump) {
     pump->sink = NULL;
 }
 
+static void lose(struct pin_pump *pump, const char *what, int error) {
+    struct pin_error why = {0};
+    errno = error;
+    (void)pin_fail_errno(&why, "%s", what);
+    pump->events.lost(pump->events.self, &why);
+}
+
+static bool is_end(const struct pin_pump *pump, int error) {
+    return error == 0 || error == EBADF || (error == EIO && isatty(pump->from));
+}
+
 static void on_bytes(void *self, const uint8_t *data, size_t size, int error) {
     struct pin_pump *pump = self;
-    (void)error; /* an input that can't be read any more has ended */
+    if (size == 0 && !is_end(pump, error)) {
+        pin_source_remove(&pump->source);
+        lose(pump, "read the command's input", error);
+        return;
+    }
     if (size > 0) {
         pin_sink_write(pump->sink, data, size);
         if (pin_sink_is_full(pump->sink))
@@ -67,24 +85,27 @@ static void on_drained(void *self) {
 
 static void on_broken(void *self, int error) {
     struct pin_pump *pump = self;
-    (void)error; /* the command has closed its input: that is its right */
+    bool closed = error == EPIPE || (error == EIO && pump->at_end != NULL); /* by the command: its right */
     if (pump->source != NULL)
         pin_source_pause(pump->source);
+    if (!closed)
+        lose(pump, "hand on the command's input", error);
 }
 
 struct pin_pump *pin_pump_new(struct pin_loop *loop, int from, int to, const char *at_end,
-                              struct pin_error *err) {
+                              const struct pin_pump_events *events, struct pin_error *err) {
     PIN_CLOSE int target = to;
     struct pin_pump *pump = calloc(1, sizeof(*pump));
     if (pump == NULL) {
         (void)pin_fail_errno(err, "prepare input");
         return NULL;
     }
-    const struct pin_sink_events events = {pump, on_drained, on_broken};
+    const struct pin_sink_events taken = {pump, on_drained, on_broken};
+    pump->events = *events;
     pump->loop = loop;
     pump->from = from;
     pump->at_end = at_end;
-    pump->sink = pin_sink_new(loop, target, true, &events, err);
+    pump->sink = pin_sink_new(loop, target, true, &taken, err);
     if (pump->sink != NULL) {
         (void)pin_steal_fd(&target);
         pump->source = start_reading(pump, err);

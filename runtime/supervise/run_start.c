@@ -158,13 +158,22 @@ static bool open_output(struct run *run, struct pin_link_command *command, int s
     return collect(run, stream, ends[0], err);
 }
 
+static void on_input_lost(void *self, const struct pin_error *why) {
+    pin_run_fail(self, why);
+}
+
+static struct pin_pump *pump_input(struct run *run, int from, int to, const char *at_end,
+                                   struct pin_error *err) {
+    return pin_pump_new(run->loop, from, to, at_end, &(struct pin_pump_events){run, on_input_lost}, err);
+}
+
 static bool open_input(struct run *run, struct pin_link_command *command, struct pin_error *err) {
     int ends[2];
     if (!open_pipe(run, 0, ends, err))
         return false;
     command->flags |= PIN_INIT_STDIN;
     command->fds[command->fd_count++] = ends[0];
-    run->pump = pin_pump_new(run->loop, run->given->stdin_fd, ends[1], NULL, err);
+    run->pump = pump_input(run, run->given->stdin_fd, ends[1], NULL, err);
     return run->pump != NULL;
 }
 
@@ -197,7 +206,7 @@ bool pin_run_open_terminal(struct run *run, int master, struct pin_error *err) {
         return false;
     int from = given->terminal_fd >= 0 ? given->terminal_fd : given->stdin_fd;
     if (from >= 0)
-        run->pump = pin_pump_new(run->loop, from, pin_steal_fd(&writing), "\x04", err);
+        run->pump = pump_input(run, from, pin_steal_fd(&writing), "\x04", err);
     if (from >= 0 && run->pump == NULL)
         return false;
     return given->terminal_fd < 0 || pin_terminal_raw(&run->terminal, given->terminal_fd, err);

@@ -283,7 +283,7 @@ def test_a_failing_call_means_refusal_or_the_same_walls(as_root, tmp_path, orpha
         told += code != 0
         if code == 0:
             assert (lines(now), now[1]) == (lines(walls), walls[1]), (what, lines(now) ^ lines(walls))
-        elif code != 124 or err:  # 124 without a word: its input was lost, and it waited for that until its time was over
+        else:
             assert code in (124, 125, 141) and err.startswith(b"pinfold: ") and err.count(b"\n") == 1, what
             assert lines(now) <= lines(walls), (what, lines(now) - lines(walls))
     assert tried > 40 and told > 10

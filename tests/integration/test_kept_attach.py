@@ -72,6 +72,20 @@ def test_input_that_was_kept_open_is_typed_to_by_one_at_a_time(kept):
     assert second.stdout == b"one\ntwo\n" and second.returncode == 0
 
 
+def test_an_input_that_can_not_be_read_is_no_end_of_it(kept):
+    """Neither of a command, which is ended, nor of what somebody attached types, which is told; the next one types on."""
+    kept.up("work")
+    number = detached(kept, "work", "cat", options=["--interactive"])
+    with open("/proc/self/mem", "rb") as broken:
+        ran = kept.pinfold.spawn(kept.argv("exec", "--json", "--stdin", "-", "work", "--", "sh", "-c", "cat; echo end"), stdin=broken, stdout=subprocess.PIPE)
+        result = json.loads(ran.communicate(timeout=DEADLINE)[0])
+        typed = kept.pinfold.spawn(kept.argv("attach", "--stdin", "-", "work", number), stdin=broken, stderr=subprocess.PIPE)
+        told = typed.communicate(timeout=DEADLINE)[1]
+    assert (result["status"], result["stdout"]) == ("killed", "") and "EIO" in result["error"]["message"], result
+    assert typed.returncode == 125 and b"read the command's input: " in told and b"(EIO)" in told
+    assert kept.call("attach", "--stdin", "-", "work", number, input=b"two\n").stdout == b"two\n"
+
+
 def test_a_command_without_an_input_of_its_own_cannot_be_typed_to(kept):
     kept.up("work")
     number = detached(kept, "work", "sleep", "60")

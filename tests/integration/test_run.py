@@ -66,6 +66,15 @@ def test_a_command_that_never_reads_its_input_does_not_hang_the_run(each_io):
     assert done.stdout == b"done\n"
 
 
+def test_an_input_that_can_not_be_read_is_no_end_of_it(each_io):
+    """Half of a script is none. The controls: the file's end, and an input that isn't open for reading, as nohup(1) leaves it."""
+    with open("/proc/self/mem", "rb") as broken, open("/dev/null", "rb") as ended, open("/dev/null", "wb") as closed:
+        argv = each_io.argv("sh", "-c", "cat; echo end", options=["--stdin", "-"])
+        lost, *whole = [subprocess.run(argv, stdin=file, capture_output=True, env=each_io.environment()) for file in (broken, ended, closed)]
+    assert lost.returncode == 125 and b"end" not in lost.stdout and b"read the command's input: " in lost.stderr and b"(EIO)" in lost.stderr, lost
+    assert [(one.returncode, one.stdout) for one in whole] == [(0, b"end\n")] * 2
+
+
 def test_the_environment_is_the_policys_and_the_requests_alone(pinfold):
     env = pinfold.environment(SECRET_TOKEN="host-secret", LD_PRELOAD="")
     result = pinfold.call(pinfold.argv("env", options=["--env", "MINE=1"]), env=env)
