@@ -111,6 +111,8 @@ bool pin_collector_mask(struct pin_collector *collector, const struct pin_mask *
     const struct pin_mask_sink masked = {collector, send_on};
     collector->options.mask = mask;
     collector->masking = pin_mask_stream_new(mask, &masked);
+    if (collector->source != NULL) /* it hasn't ended */
+        pin_source_wipe(collector->source);
     return collector->masking != NULL;
 }
 
@@ -134,10 +136,10 @@ struct pin_collector *pin_collector_new(struct pin_loop *loop, const struct pin_
     collector->options = *options;
     if (options->frames != NULL && (collector->parser = pin_frame_parser_new(options->frames, &sink)) == NULL)
         return fail(collector, err);
-    if (options->mask != NULL && !pin_collector_mask(collector, options->mask))
-        return fail(collector, err);
     collector->source = pin_loop_read(loop, options->fd, on_bytes, collector, err);
-    return collector->source != NULL ? collector : fail(collector, err);
+    if (collector->source == NULL || (options->mask != NULL && !pin_collector_mask(collector, options->mask)))
+        return fail(collector, err);
+    return collector;
 }
 
 void pin_collector_free(struct pin_collector *collector) {

@@ -275,16 +275,31 @@ static size_t scan(struct pin_frame_parser *parser, const uint8_t *data, size_t 
     }
 }
 
+/* What is held may name a secret that the sink takes out: none of it stays behind in freed memory. */
+static void drop_room(struct pin_frame_parser *parser) {
+    if (parser->held != NULL)
+        explicit_bzero(parser->held, parser->held_room);
+    free(parser->held);
+    parser->held = NULL;
+    parser->held_room = 0;
+}
+
+static bool make_room(struct pin_frame_parser *parser, size_t room) {
+    uint8_t *larger = malloc(room);
+    if (larger == NULL)
+        return false;
+    if (parser->held_size > 0)
+        memcpy(larger, parser->held, parser->held_size);
+    drop_room(parser);
+    parser->held = larger;
+    parser->held_room = room;
+    return true;
+}
+
 static bool hold(struct pin_frame_parser *parser, const uint8_t *data, size_t size) {
     size_t wanted = parser->held_size + size;
-    if (wanted > parser->held_room) {
-        size_t room = wanted + wanted / 2;
-        uint8_t *larger = realloc(parser->held, room);
-        if (larger == NULL)
-            return false;
-        parser->held = larger;
-        parser->held_room = room;
-    }
+    if (wanted > parser->held_room && !make_room(parser, wanted + wanted / 2))
+        return false;
     if (size > 0)
         memcpy(parser->held + parser->held_size, data, size);
     parser->held_size = wanted;
@@ -298,6 +313,7 @@ static void give_up_held(struct pin_frame_parser *parser) {
     parser->ended = false;
     parser->offset += parser->held_size;
     parser->held_size = 0;
+    drop_room(parser);
 }
 
 static void feed_held(struct pin_frame_parser *parser) {
@@ -308,11 +324,9 @@ static void feed_held(struct pin_frame_parser *parser) {
     parser->held_size -= done;
     if (parser->held_size > 0 && done > 0)
         memmove(parser->held, parser->held + done, parser->held_size);
-    if (parser->held_size == 0 && parser->held_room > LARGE_FRAME) { /* a large frame leaves nothing behind */
-        free(parser->held);
-        parser->held = NULL;
-        parser->held_room = 0;
-    }
+    explicit_bzero(parser->held + parser->held_size, done);
+    if (parser->held_size == 0 && parser->held_room > LARGE_FRAME) /* a large frame leaves nothing behind */
+        drop_room(parser);
 }
 
 void pin_frame_parser_feed(struct pin_frame_parser *parser, const uint8_t *data, size_t size) {
@@ -363,6 +377,6 @@ struct pin_frame_parser *pin_frame_parser_new(const struct pin_frame_options *op
 void pin_frame_parser_free(struct pin_frame_parser *parser) {
     if (parser == NULL)
         return;
-    free(parser->held);
+    drop_room(parser);
     free(parser);
 }

@@ -128,6 +128,10 @@ void pin_source_resume(struct pin_source *source) {
     source->loop->backend->changed(source);
 }
 
+void pin_source_wipe(struct pin_source *source) {
+    source->wiped = true;
+}
+
 void pin_source_remove(struct pin_source **slot) {
     struct pin_source *source = *slot;
     *slot = NULL;

@@ -45,6 +45,9 @@ struct pin_source *pin_loop_watch(struct pin_loop *loop, int fd, unsigned events
  * read when pause is called is delivered after resume.) Both do nothing when it is so already. */
 void pin_source_pause(struct pin_source *source);
 void pin_source_resume(struct pin_source *source);
+/* From now on nothing of what this stream delivers stays in the loop's buffers: for bytes that may hold a
+ * secret. */
+void pin_source_wipe(struct pin_source *source);
 /* No callback comes after this; NULL is fine. Sets the slot to NULL. */
 void pin_source_remove(struct pin_source **slot);
 

@@ -21,6 +21,7 @@ struct pin_source {
     pin_on_ready *on_ready;
     void *self;
     bool paused, removed;
+    bool wiped; /* the backend writes over what was delivered */
 
     bool busy; /* the backend has work in flight for it */
 

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -105,10 +106,14 @@ static void dispatch(struct pin_source *source, unsigned events) {
         return;
     }
     ssize_t got = read(source->fd, state->buffer, PIN_LOOP_READ_MAX);
-    if (got >= 0)
-        pin_source_bytes(source, state->buffer, (size_t)got, 0);
-    else if (errno != EAGAIN && errno != EINTR)
-        pin_source_bytes(source, NULL, 0, errno);
+    if (got < 0) {
+        if (errno != EAGAIN && errno != EINTR)
+            pin_source_bytes(source, NULL, 0, errno);
+        return;
+    }
+    pin_source_bytes(source, state->buffer, (size_t)got, 0);
+    if (source->wiped)
+        explicit_bzero(state->buffer, (size_t)got);
 }
 
 /* How many events; -1 with errno. epoll_pwait2 counts in nanoseconds and came with Linux 5.11. */

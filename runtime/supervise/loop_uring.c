@@ -70,6 +70,13 @@ static void add_buffer(struct uring_state *state, int number) {
     io_uring_buf_ring_advance(state->provided, 1);
 }
 
+/* `size`: of what was read into it. */
+static void give_back(struct uring_state *state, const struct pin_source *source, int number, size_t size) {
+    if (source->wiped)
+        explicit_bzero(state->buffers + (size_t)number * BUFFER_SIZE, size);
+    add_buffer(state, number);
+}
+
 static uint8_t *map_memory(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
@@ -159,7 +166,7 @@ static void cancel(struct pin_source *source) {
 
 static void release(struct uring_state *state, struct pin_source *source) {
     if (source->uring.holds && source->uring.held_buffer >= 0) {
-        add_buffer(state, source->uring.held_buffer);
+        give_back(state, source, source->uring.held_buffer, (size_t)source->uring.held_result);
         state->lent--;
     }
     source->uring.holds = false;
@@ -183,7 +190,7 @@ static bool add(struct pin_loop *loop, struct pin_source *source, struct pin_err
 }
 
 static void deliver(struct uring_state *state, struct pin_source *source, int buffer, int result) {
-    const uint8_t *data = buffer >= 0 ? state->buffers + (size_t)buffer * BUFFER_SIZE : source->uring.buffer;
+    uint8_t *data = buffer >= 0 ? state->buffers + (size_t)buffer * BUFFER_SIZE : source->uring.buffer;
     source->uring.delivering = true; /* the callback may remove the source, and the bytes outlive that */
     if (result > 0)
         pin_source_bytes(source, data, (size_t)result, 0);
@@ -191,7 +198,9 @@ static void deliver(struct uring_state *state, struct pin_source *source, int bu
         pin_source_bytes(source, NULL, 0, -result);
     source->uring.delivering = false;
     if (buffer >= 0)
-        add_buffer(state, buffer);
+        give_back(state, source, buffer, (size_t)result);
+    else if (source->wiped && result > 0)
+        explicit_bzero(data, (size_t)result);
     if (source->removed)
         release(state, source);
     else if (buffer >= 0 && result == BUFFER_SIZE)
@@ -242,7 +251,7 @@ static void complete(struct uring_state *state, const struct io_uring_cqe *cqe) 
     source->busy = false;
     if (source->removed) {
         if (buffer >= 0)
-            add_buffer(state, buffer);
+            give_back(state, source, buffer, cqe->res > 0 ? (size_t)cqe->res : 0);
         release(state, source);
         return;
     }

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -269,6 +270,66 @@ static void pausing_while_a_read_is_in_flight_keeps_its_bytes_for_later(void **s
         (void)close(ends[i]), (void)close(ticks[i]);
 }
 
+struct delivery {
+    struct pin_source *source;
+    const uint8_t *data;
+    size_t size;
+    bool removes;
+};
+
+static void note_where(void *self, const uint8_t *data, size_t size, int error) {
+    struct delivery *delivery = self;
+    (void)error;
+    delivery->data = data;
+    delivery->size = size;
+    assert_int_equal(data[size - 1], 'x');
+    if (delivery->removes)
+        pin_source_remove(&delivery->source);
+}
+
+/* Of what a step delivered: how much is still in the loop's buffer. */
+static size_t left_of(struct pin_loop *loop, struct delivery *delivery, int to, size_t size) {
+    static uint8_t data[40000];
+    size_t left = 0;
+    memset(data, 'x', size);
+    delivery->size = 0;
+    assert_int_equal(write(to, data, size), size);
+    while (delivery->size == 0)
+        step(loop);
+    assert_int_equal(delivery->size, size);
+    const struct iovec here = {data, size}, there = {(void *)(uintptr_t)delivery->data, size};
+    if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) < 0)
+        return 0; /* its memory is gone as a whole */
+    for (size_t i = 0; i < size; i++)
+        left += data[i] == 'x';
+    return left;
+}
+
+/* Small pieces, one that makes the stream hot, and a large one after it; at last the source goes away in the
+ * middle of its callback. */
+static void what_a_wiped_stream_delivered_is_in_no_buffer(void **state) {
+    static const size_t sizes[] = {1, 1000, 16384, 40000, 5};
+    struct pin_error err = {0};
+    struct delivery delivery = {0};
+    int ends[2];
+    within(*state, 60 * PIN_NS_PER_S);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    delivery.source = pin_loop_read(*state, ends[0], note_where, &delivery, &err);
+    assert_non_null(delivery.source);
+    assert_int_equal(left_of(*state, &delivery, ends[1], 1000), 1000);
+    pin_source_wipe(delivery.source);
+    for (size_t i = 0; i < PIN_COUNT(sizes); i++)
+        assert_int_equal(left_of(*state, &delivery, ends[1], sizes[i]), 0);
+    pin_source_remove(&delivery.source);
+    delivery.source = pin_loop_read(*state, ends[0], note_where, &delivery, &err);
+    assert_non_null(delivery.source);
+    pin_source_wipe(delivery.source);
+    delivery.removes = true;
+    assert_int_equal(left_of(*state, &delivery, ends[1], 1000), 0);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
 static void a_source_may_remove_itself_in_its_callback(void **state) {
     int ends[2];
     struct reader reader = {.remove_at_first = true};
@@ -483,6 +544,7 @@ int main(void) {
         ON_BOTH(streams_that_are_all_ready_at_once_come_whole),
         ON_BOTH(a_paused_stream_is_neither_read_nor_lost),
         ON_BOTH(pausing_while_a_read_is_in_flight_keeps_its_bytes_for_later),
+        ON_BOTH(what_a_wiped_stream_delivered_is_in_no_buffer),
         ON_BOTH(a_source_may_remove_itself_in_its_callback),
         ON_BOTH(regular_files_are_read_to_their_end),
         ON_BOTH(a_read_that_fails_ends_the_stream_with_its_errno),
