@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <archive.h>
 #include <archive_entry.h>
 
+#include "base/clock.h"
 #include "base/names.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -68,12 +68,6 @@ struct pin_layer_stream {
     char buffer[CHUNK]; /* of compressed bytes */
 };
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * PIN_NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 static bool too_much(const char *what, uint64_t limit, struct pin_error *err) {
     return pin_fail(err, PIN_ERROR_REFUSED, "the layer has more than %llu %s", (unsigned long long)limit,
                     what);
@@ -90,7 +84,7 @@ static bool count_bytes(struct pin_layer_stream *stream, const struct pin_layer_
         stream->uncompressed / limits->ratio > stream->compressed)
         return pin_fail(err, PIN_ERROR_REFUSED, "the layer unpacks to more than %llu times its size",
                         (unsigned long long)limits->ratio);
-    if (now_ns() > stream->deadline_ns)
+    if (pin_now_ns() > stream->deadline_ns)
         return pin_fail(err, PIN_ERROR_REFUSED, "the layer takes more than %llu s to unpack",
                         (unsigned long long)(limits->time_ns / PIN_NS_PER_S));
     return true;
@@ -243,7 +237,7 @@ struct pin_layer_stream *pin_layer_stream_open(int fd, const char *digest,
     *stream = (struct pin_layer_stream){
         .fd = fd, .digest = digest, .limits = *limits, .check = pin_tar_check_new()};
     stream->compression = &compressions[PIN_COUNT(compressions) - 1];
-    stream->deadline_ns = now_ns() + limits->time_ns;
+    stream->deadline_ns = pin_now_ns() + limits->time_ns;
     if (start(stream, err))
         return stream;
     pin_layer_stream_close(stream);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/names.h"
 #include "base/units.h"
 
@@ -132,12 +133,6 @@ bool pin_egress_session_next(struct pin_egress_session *session, struct pin_egre
     return true;
 }
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * PIN_NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 /* False: there are events, which the broker waits for somebody to take, or it is time to look around. One
  * that is past its time, or has sent what can't be right, is killed, however much it has to say. */
 static bool await_end(const struct pin_egress_session *session) {
@@ -145,7 +140,7 @@ static bool await_end(const struct pin_egress_session *session) {
         {.fd = session->broker.pidfd,   .events = POLLIN},
         {.fd = session->broker.control, .events = POLLIN}
     };
-    for (uint64_t now; !session->lost && (now = now_ns()) < session->end_by_ns;) {
+    for (uint64_t now; !session->lost && (now = pin_now_ns()) < session->end_by_ns;) {
         uint64_t left = (session->end_by_ns - now) / PIN_NS_PER_MS + 1;
         if (poll(ends, PIN_COUNT(ends), left < LOOK_EVERY_MS ? (int)left : LOOK_EVERY_MS) <= 0)
             return false;
@@ -165,7 +160,7 @@ bool pin_egress_session_end(struct pin_egress_session *session, bool drains) {
     if (session->end_by_ns == 0 || (session->is_draining && !drains)) {
         pin_broker_end(&session->broker, drains);
         session->is_draining = drains;
-        session->end_by_ns = now_ns() + (drains ? session->drain_ns : 0) + END_WITHIN_MS * PIN_NS_PER_MS;
+        session->end_by_ns = pin_now_ns() + (drains ? session->drain_ns : 0) + END_WITHIN_MS * PIN_NS_PER_MS;
     }
     if (!await_end(session))
         return false;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "runtime/kept/log_json.h"
 #include "runtime/kept/parts.h"
 

@@ -1,5 +1,7 @@
 #include "runtime/kept/parts.h"
 
+#include "base/clock.h"
+
 #define BILL_EVERY_NS (60 * PIN_NS_PER_S)
 
 /* Between commands nothing runs, so that nothing changes what is held: there is no sample, and no waking up.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/kept/call.h"
 
@@ -19,11 +20,6 @@
 #define STUBBORN_TICKS 200 /* after that many SIGKILLs the runner itself is broken */
 
 enum { OUT, ERR, FRAME };
-
-static uint64_t later(uint64_t from_ns, uint64_t delay_ns) {
-    uint64_t sum;
-    return __builtin_add_overflow(from_ns, delay_ns, &sum) ? UINT64_MAX : sum;
-}
 
 static void close_io(struct call *call) {
     pin_pump_free(call->pump);
@@ -234,7 +230,8 @@ static bool set_wall_time(struct call *call, struct pin_error *err) {
     call->started_ns = pin_now_ns();
     if (limit_ns == PIN_UNLIMITED)
         return true;
-    call->wall = pin_loop_at(call->kept->loop, later(call->started_ns, limit_ns), on_wall_time, call, err);
+    call->wall =
+        pin_loop_at(call->kept->loop, pin_later(call->started_ns, limit_ns), on_wall_time, call, err);
     return call->wall != NULL;
 }
 

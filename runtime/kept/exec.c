@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/kept/call.h"
 
@@ -13,11 +14,6 @@
 #define LAST_TICK_NS (20 * PIN_NS_PER_MS)
 #define TELL_NS (2 * PIN_NS_PER_MS)
 #define STUCK_NS (15 * PIN_NS_PER_S) /* after SIGKILL: a process in an uninterruptible wait may take long */
-
-static uint64_t later(uint64_t from_ns, uint64_t delay_ns) {
-    uint64_t sum;
-    return __builtin_add_overflow(from_ns, delay_ns, &sum) ? UINT64_MAX : sum;
-}
 
 struct exec *pin_exec_find(struct pin_kept *kept, uint64_t id) {
     for (struct exec *exec = kept->execs; exec != NULL; exec = exec->next)
@@ -80,7 +76,8 @@ void pin_exec_terminate(struct exec *exec, enum pin_status reason) {
         return;
     }
     if (exec->grace == NULL)
-        exec->grace = pin_loop_at(exec->kept->loop, later(pin_now_ns(), grace_ns), on_grace_over, exec, &err);
+        exec->grace =
+            pin_loop_at(exec->kept->loop, pin_later(pin_now_ns(), grace_ns), on_grace_over, exec, &err);
     if (exec->grace == NULL)
         pin_exec_kill(exec);
 }
@@ -215,7 +212,8 @@ static void on_telling(void *self) {
 static void tell_started(struct exec *exec) {
     struct pin_error err = {0};
     if (exec->request.output == PIN_OUTPUT_CAPTURE && !exec->request.detach)
-        exec->telling = pin_loop_at(exec->kept->loop, later(pin_now_ns(), TELL_NS), on_telling, exec, &err);
+        exec->telling =
+            pin_loop_at(exec->kept->loop, pin_later(pin_now_ns(), TELL_NS), on_telling, exec, &err);
     if (exec->telling == NULL)
         on_telling(exec);
 }
@@ -291,7 +289,7 @@ void pin_exec_kill(struct exec *exec) {
         return;
     }
     if (exec->stuck == NULL && !exec->is_stuck) /* without a timer it is waited for as long as it takes */
-        exec->stuck = pin_loop_at(exec->kept->loop, later(pin_now_ns(), STUCK_NS), on_stuck, exec, &err);
+        exec->stuck = pin_loop_at(exec->kept->loop, pin_later(pin_now_ns(), STUCK_NS), on_stuck, exec, &err);
     if (exec->leaf.group == NULL)
         (void)pin_link_signal(&exec->kept->link, exec->id, SIGKILL, &err);
     else if (!pin_exec_kill_leaf(exec, &err))

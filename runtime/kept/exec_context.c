@@ -1,14 +1,10 @@
 /* Commands that live between cells (docs/code.md "Time"): they end when no cell has run for a while, at the
  * end of their lifetime, or when they compute with nobody asking for as long as a command may last. */
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/kept/call.h"
 
 #define CPU_CHECK_NS PIN_NS_PER_S
-
-static uint64_t later(uint64_t from_ns, uint64_t delay_ns) {
-    uint64_t sum;
-    return __builtin_add_overflow(from_ns, delay_ns, &sum) ? UINT64_MAX : sum;
-}
 
 static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
@@ -26,7 +22,7 @@ static uint64_t idle_limit(const struct exec *exec) {
 }
 
 static uint64_t end_of_life(const struct exec *exec) {
-    return exec->request.has_lifetime ? later(exec->started_ns, exec->request.lifetime_ms * PIN_NS_PER_MS)
+    return exec->request.has_lifetime ? pin_later(exec->started_ns, exec->request.lifetime_ms * PIN_NS_PER_MS)
                                       : UINT64_MAX;
 }
 
@@ -36,14 +32,14 @@ static void on_time(void *self) {
     struct exec *exec = self;
     uint64_t now = pin_now_ns();
     exec->wall = NULL;
-    if (now >= end_of_life(exec) || (exec->cells == 0 && now >= later(exec->active_ns, idle_limit(exec))))
+    if (now >= end_of_life(exec) || (exec->cells == 0 && now >= pin_later(exec->active_ns, idle_limit(exec))))
         pin_exec_terminate(exec, PIN_STATUS_TIMEOUT);
     else
         set_time_or_end(exec);
 }
 
 static bool set_time(struct exec *exec, struct pin_error *err) {
-    uint64_t idle_end = exec->cells > 0 ? UINT64_MAX : later(exec->active_ns, idle_limit(exec));
+    uint64_t idle_end = exec->cells > 0 ? UINT64_MAX : pin_later(exec->active_ns, idle_limit(exec));
     uint64_t at = least(idle_end, end_of_life(exec));
     pin_timer_cancel(&exec->wall);
     if (at == UINT64_MAX)
@@ -80,7 +76,7 @@ static bool set_cpu_check(struct exec *exec, struct pin_error *err) {
     pin_timer_cancel(&exec->cpu);
     if (exec->leaf.group == NULL || cpu_budget(exec) == PIN_UNLIMITED)
         return true;
-    exec->cpu = pin_loop_at(exec->kept->loop, later(pin_now_ns(), CPU_CHECK_NS), on_cpu_check, exec, err);
+    exec->cpu = pin_loop_at(exec->kept->loop, pin_later(pin_now_ns(), CPU_CHECK_NS), on_cpu_check, exec, err);
     return exec->cpu != NULL;
 }
 

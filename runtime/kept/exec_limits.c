@@ -1,14 +1,10 @@
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/kept/parts.h"
 
 #define CPU_CHECK_MIN_NS (10 * PIN_NS_PER_MS)
-
-static uint64_t later(uint64_t from_ns, uint64_t delay_ns) {
-    uint64_t sum;
-    return __builtin_add_overflow(from_ns, delay_ns, &sum) ? UINT64_MAX : sum;
-}
 
 /* Asked when nobody is left in it, and before it goes. */
 void pin_exec_read_usage(struct exec *exec) {
@@ -34,7 +30,8 @@ static bool set_wall_time(struct exec *exec, struct pin_error *err) {
         limit_ns = exec->request.timeout_ms * PIN_NS_PER_MS;
     if (limit_ns == PIN_UNLIMITED)
         return true;
-    exec->wall = pin_loop_at(exec->kept->loop, later(exec->started_ns, limit_ns), on_wall_time, exec, err);
+    exec->wall =
+        pin_loop_at(exec->kept->loop, pin_later(exec->started_ns, limit_ns), on_wall_time, exec, err);
     return exec->wall != NULL;
 }
 
@@ -46,7 +43,7 @@ static bool set_cpu_check(struct exec *exec, uint64_t left_ns, struct pin_error 
     uint64_t soonest = left_ns / (uint64_t)(processors > 0 ? processors : 1);
     if (soonest < CPU_CHECK_MIN_NS)
         soonest = CPU_CHECK_MIN_NS;
-    exec->cpu = pin_loop_at(exec->kept->loop, later(pin_now_ns(), soonest), on_cpu_check, exec, err);
+    exec->cpu = pin_loop_at(exec->kept->loop, pin_later(pin_now_ns(), soonest), on_cpu_check, exec, err);
     return exec->cpu != NULL;
 }
 

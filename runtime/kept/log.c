@@ -9,6 +9,7 @@
 
 #include <linux/fs.h>
 
+#include "base/clock.h"
 #include "base/cursor.h"
 #include "base/names.h"
 #include "runtime/supervise/crc32c.h"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/kept/call.h"
 #include "runtime/kept/home.h"
@@ -19,11 +20,6 @@
 #define LAST_WORDS_NS (2 * PIN_NS_PER_S) /* for clients to take what there is at the end */
 
 static const char gone[] = "init has gone";
-
-static uint64_t later(uint64_t from_ns, uint64_t delay_ns) {
-    uint64_t sum;
-    return __builtin_add_overflow(from_ns, delay_ns, &sum) ? UINT64_MAX : sum;
-}
 
 void pin_kept_touch(struct pin_kept *kept) {
     kept->active_ns = pin_now_ns();
@@ -43,7 +39,7 @@ static void kill_all(struct pin_kept *kept) {
         (void)pin_cgroup_kill(sandbox->cgroup, &err);                       /* the next line ends them too */
     (void)syscall(SYS_pidfd_send_signal, sandbox->pidfd, SIGKILL, NULL, 0); /* it may be dead already */
     if (kept->stuck == NULL) /* without a timer it is waited for all the same, by who ends the sandbox */
-        kept->stuck = pin_loop_at(kept->loop, later(pin_now_ns(), DIE_NS), on_stuck, kept, &err);
+        kept->stuck = pin_loop_at(kept->loop, pin_later(pin_now_ns(), DIE_NS), on_stuck, kept, &err);
     kept->over = kept->over || kept->stuck == NULL;
 }
 
@@ -64,7 +60,7 @@ static bool ask_to_end(struct pin_kept *kept, struct pin_error *err) {
 
 /* Who asks once more doesn't take away what the first has granted: the earlier of the two ends counts. */
 static bool grant(struct pin_kept *kept, uint64_t grace_ns, struct pin_error *err) {
-    uint64_t end_ns = later(pin_now_ns(), grace_ns);
+    uint64_t end_ns = pin_later(pin_now_ns(), grace_ns);
     if (kept->grace != NULL && kept->grace_end_ns <= end_ns)
         return true;
     if (kept->grace == NULL && !ask_to_end(kept, err))
@@ -103,7 +99,7 @@ static void on_idle(void *self) {
     kept->idle = NULL;
     if (pin_kept_is_busy(kept))
         kept->active_ns = now;
-    if (later(kept->active_ns, kept->idle_ns) <= now)
+    if (pin_later(kept->active_ns, kept->idle_ns) <= now)
         pin_kept_end(kept, "idle", kept->given->limits.grace_ns);
     else if (!pin_kept_set_times(kept, &err))
         pin_kept_fail(kept, &err);
@@ -119,14 +115,14 @@ bool pin_kept_set_times(struct pin_kept *kept, struct pin_error *err) {
     pin_timer_cancel(&kept->idle);
     pin_timer_cancel(&kept->lifetime);
     if (kept->idle_ns != PIN_UNLIMITED) {
-        kept->idle = pin_loop_at(kept->loop, later(kept->active_ns, kept->idle_ns), on_idle, kept, err);
+        kept->idle = pin_loop_at(kept->loop, pin_later(kept->active_ns, kept->idle_ns), on_idle, kept, err);
         if (kept->idle == NULL)
             return false;
     }
     if (kept->lifetime_ns == PIN_UNLIMITED)
         return true;
     kept->lifetime =
-        pin_loop_at(kept->loop, later(kept->started_ns, kept->lifetime_ns), on_lifetime, kept, err);
+        pin_loop_at(kept->loop, pin_later(kept->started_ns, kept->lifetime_ns), on_lifetime, kept, err);
     return kept->lifetime != NULL;
 }
 
@@ -267,7 +263,7 @@ static bool watch(struct pin_kept *kept, struct pin_error *err) {
 }
 
 static bool await_init(struct pin_kept *kept, struct pin_error *err) {
-    kept->grace = pin_loop_at(kept->loop, later(pin_now_ns(), READY_NS), on_grace_over, kept, err);
+    kept->grace = pin_loop_at(kept->loop, pin_later(pin_now_ns(), READY_NS), on_grace_over, kept, err);
     if (kept->grace == NULL)
         return false;
     while (!kept->ready && !kept->over)
@@ -302,7 +298,7 @@ static void on_look(void *self) {
 }
 
 static bool look_again(struct pin_kept *kept, struct pin_error *err) {
-    kept->look = pin_loop_at(kept->loop, later(pin_now_ns(), LOOK_NS), on_look, kept, err);
+    kept->look = pin_loop_at(kept->loop, pin_later(pin_now_ns(), LOOK_NS), on_look, kept, err);
     return kept->look != NULL;
 }
 
@@ -398,7 +394,7 @@ static void say_goodbye(struct pin_kept *kept, bool destroyed) {
     struct pin_error err = {0};
     bool over = false;
     struct pin_timer *patience =
-        pin_loop_at(kept->loop, later(pin_now_ns(), LAST_WORDS_NS), on_patience_over, &over, &err);
+        pin_loop_at(kept->loop, pin_later(pin_now_ns(), LAST_WORDS_NS), on_patience_over, &over, &err);
     for (struct exec *exec = kept->execs; exec != NULL; exec = exec->next)
         pin_exec_give_up(exec);
     pin_runner_give_up(kept);

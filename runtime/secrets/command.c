@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/private/private_dir.h"
 
@@ -73,17 +73,11 @@ static void become(const char *path, const char *name, int out) {
     _exit(EXIT_NOT_RUN);
 }
 
-static uint64_t now_ns(void) {
-    struct timespec now = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * PIN_NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 /* True at the end of its output; false with an error at the end of patience, or when it prints too much. */
 static bool read_all(int from, uint8_t *to, size_t room, size_t *size, struct pin_error *err) {
-    uint64_t until = now_ns() + PATIENCE_NS;
+    uint64_t until = pin_now_ns() + PATIENCE_NS;
     for (;;) {
-        uint64_t now = now_ns();
+        uint64_t now = pin_now_ns();
         struct pollfd ready = {.fd = from, .events = POLLIN};
         int found = now >= until ? 0 : poll(&ready, 1, (int)((until - now) / PIN_NS_PER_MS) + 1);
         if (found < 0 && errno == EINTR)
@@ -103,8 +97,8 @@ static bool read_all(int from, uint8_t *to, size_t room, size_t *size, struct pi
 /* It has closed its output: what is still of its session has nothing more to do here. */
 static int reap(pid_t child) {
     int status = 0;
-    uint64_t until = now_ns() + PIN_NS_PER_S;
-    while (waitpid(child, &status, WNOHANG) == 0 && now_ns() < until)
+    uint64_t until = pin_now_ns() + PIN_NS_PER_S;
+    while (waitpid(child, &status, WNOHANG) == 0 && pin_now_ns() < until)
         (void)poll(NULL, 0, 1);
     (void)kill(-child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)

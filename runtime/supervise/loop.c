@@ -2,10 +2,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/names.h"
-#include "base/units.h"
 #include "runtime/supervise/loop_backend.h"
 
 struct pin_timer {
@@ -15,12 +14,6 @@ struct pin_timer {
     pin_on_time *on_time;
     void *self;
 };
-
-uint64_t pin_now_ns(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* can't fail for this clock */
-    return (uint64_t)now.tv_sec * PIN_NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 static bool open_with(struct pin_loop *loop, const struct pin_backend *backend, struct pin_error *err) {
     loop->backend = backend;

@@ -58,5 +58,3 @@ void pin_timer_cancel(struct pin_timer **slot); /* NULL is fine */
 
 /* Waits until something is due and calls back; false when waiting itself failed. */
 bool pin_loop_step(struct pin_loop *loop, struct pin_error *err);
-
-uint64_t pin_now_ns(void); /* CLOCK_MONOTONIC */

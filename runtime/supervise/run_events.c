@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "runtime/secrets/mask.h"
 #include "runtime/supervise/run.h"

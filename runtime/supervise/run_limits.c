@@ -2,6 +2,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/supervise/run.h"
 
@@ -24,11 +25,6 @@ static void on_stuck(void *self) {
     struct run *run = self;
     run->stuck = NULL;
     run->is_stuck = true;
-}
-
-static uint64_t later(uint64_t from_ns, uint64_t delay_ns) {
-    uint64_t sum;
-    return __builtin_add_overflow(from_ns, delay_ns, &sum) ? UINT64_MAX : sum;
 }
 
 static void set_timer(struct run *run, struct pin_timer **timer, uint64_t at_ns, pin_on_time *on_time) {
@@ -80,7 +76,7 @@ static void on_grace_over(void *self) {
 }
 
 void pin_run_start_grace(struct run *run) {
-    set_timer(run, &run->grace, later(pin_now_ns(), run->given->limits.grace_ns), on_grace_over);
+    set_timer(run, &run->grace, pin_later(pin_now_ns(), run->given->limits.grace_ns), on_grace_over);
     if (run->grace == NULL)
         pin_run_kill(run);
 }
@@ -106,7 +102,7 @@ static void on_wall_time(void *self) {
 static uint64_t next_cpu_check(uint64_t left_ns) {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t soonest = left_ns / (uint64_t)(processors > 0 ? processors : 1);
-    return later(pin_now_ns(), soonest > CPU_CHECK_MIN_NS ? soonest : CPU_CHECK_MIN_NS);
+    return pin_later(pin_now_ns(), soonest > CPU_CHECK_MIN_NS ? soonest : CPU_CHECK_MIN_NS);
 }
 
 static void on_cpu_check(void *self) {
@@ -149,7 +145,7 @@ bool pin_run_set_limits(struct run *run, struct pin_error *err) {
     const struct pin_limits *limits = &run->given->limits;
     const struct pin_cgroup_ops *cgroup = &run->given->cgroup;
     if (limits->wall_time_ns != PIN_UNLIMITED)
-        set_timer(run, &run->wall, later(run->started_ns, limits->wall_time_ns), on_wall_time);
+        set_timer(run, &run->wall, pin_later(run->started_ns, limits->wall_time_ns), on_wall_time);
     if (limits->cpu_time_ns != PIN_UNLIMITED && cgroup->usage != NULL)
         set_timer(run, &run->cpu, next_cpu_check(limits->cpu_time_ns), on_cpu_check);
     run->memory.at_ns = run->started_ns;

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/names.h"
 #include "base/units.h"
 #include "runtime/supervise/collector.h"

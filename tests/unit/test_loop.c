@@ -22,6 +22,7 @@
 #include <linux/seccomp.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/names.h"
 #include "base/units.h"
 #include "runtime/supervise/loop.h"

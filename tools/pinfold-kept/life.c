@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/names.h"
 #include "base/units.h"
 #include "runtime/kept/home.h"

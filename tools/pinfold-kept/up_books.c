@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/units.h"
 #include "policy/label_rules.h"
 #include "runtime/bundle/bundle_write.h"

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/units.h"
 #include "policy/audit/denial.h"
 #include "runtime/secrets/secret_spec.h"

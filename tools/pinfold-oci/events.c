@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/oci/processes.h"
 #include "tools/pinfold-oci/common.h"
@@ -20,12 +21,6 @@ struct watch { /* what one `events` looks at, without the container's lock */
 };
 
 enum { SOON_MS = 20, SOON_TRIES = 50 };
-
-static uint64_t now_ns(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* can't fail for this clock */
-    return (uint64_t)now.tv_sec * PIN_NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 static void print_event(json_t *event) {
     (void)json_dumpf(event, stdout, JSON_COMPACT);
@@ -72,14 +67,14 @@ static bool settle_end(const struct watch *watch, bool ok, struct pin_error *err
 }
 
 static int wait_ms(uint64_t until_ns, int soon) {
-    uint64_t now = now_ns();
+    uint64_t now = pin_now_ns();
     int left_ms = now >= until_ns ? 0 : (int)((until_ns - now) / PIN_NS_PER_MS) + 1;
     return soon > 0 && left_ms > SOON_MS ? SOON_MS : left_ms;
 }
 
 /* Version 1 tells that memory runs out before it counts what it kills for that: so it is asked again soon. */
 static bool follow(const struct watch *watch, uint64_t interval_ns, struct pin_error *err) {
-    uint64_t next = now_ns() + interval_ns;
+    uint64_t next = pin_now_ns() + interval_ns;
     bool ended = false, killed, ok = true;
     int soon = 0;
     while (ok && !ended) {
@@ -91,10 +86,10 @@ static bool follow(const struct watch *watch, uint64_t interval_ns, struct pin_e
         ended = has_ended(watch);
         ok = print_oom(watch, &killed, err);
         soon = killed ? 0 : waited[1].revents != 0 ? SOON_TRIES : soon - (soon > 0);
-        if (!ok || ended || now_ns() < next)
+        if (!ok || ended || pin_now_ns() < next)
             continue;
         ok = print_stats(watch, err);
-        next = now_ns() + interval_ns;
+        next = pin_now_ns() + interval_ns;
     }
     return settle_end(watch, ok, err);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "runtime/bundle/bundle_write.h"
 #include "runtime/state/scratch.h"
 #include "tools/pinfold/egress_why.h"

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/build/cgroup/files.h"
 #include "runtime/build/cgroup/group.h"
@@ -45,7 +46,7 @@ static bool is_frozen(const struct freezer *freezer) {
 
 bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, struct pin_error *err) {
     struct freezer freezer = {0};
-    uint64_t deadline = pin_cgroup_now_ns() + timeout_ns, pause = FIRST_PAUSE_NS;
+    uint64_t deadline = pin_now_ns() + timeout_ns, pause = FIRST_PAUSE_NS;
     if (!find_freezer(group, &freezer, err))
         return false;
     if (!pin_cgroup_file_write(freezer.dir, freezer.file, freezer.freeze))

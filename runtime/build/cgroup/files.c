@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/units.h"
 
 enum { PAUSE_MOST_NS = 5000000 };
@@ -80,14 +81,8 @@ bool pin_cgroup_children(int dir, pin_cgroup_each_child *each, void *context) {
     return ok;
 }
 
-uint64_t pin_cgroup_now_ns(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* can't fail for this clock */
-    return (uint64_t)now.tv_sec * PIN_NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 bool pin_cgroup_pause(uint64_t deadline_ns, uint64_t *pause_ns) {
-    if (pin_cgroup_now_ns() >= deadline_ns)
+    if (pin_now_ns() >= deadline_ns)
         return false;
     (void)nanosleep(&(struct timespec){.tv_nsec = (long)*pause_ns}, NULL);
     *pause_ns = *pause_ns * 2 > PAUSE_MOST_NS ? PAUSE_MOST_NS : *pause_ns * 2;

@@ -24,8 +24,5 @@ bool pin_cgroup_flat_key(const char *text, const char *key, uint64_t *value);
 typedef bool pin_cgroup_each_child(void *context, int dir, const char *name);
 bool pin_cgroup_children(int dir, pin_cgroup_each_child *each, void *context);
 
-/* Nanoseconds of CLOCK_MONOTONIC. */
-uint64_t pin_cgroup_now_ns(void);
-
 /* Sleeps *pause_ns and doubles it, up to 5 ms; false when `deadline_ns` has passed. */
 bool pin_cgroup_pause(uint64_t deadline_ns, uint64_t *pause_ns);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/units.h"
 #include "runtime/build/cgroup/files.h"
@@ -115,7 +116,7 @@ static bool kill_below(void *context, int parent, const char *name) {
 /* Those that were signalled need a moment to leave, and one that forks meanwhile leaves a child: so it is
  * repeated until a pass finds nobody, or for a while: a process that waits for a disk isn't waited for. */
 static bool kill_dir(const struct pin_cgroup_dir *dir, struct pin_error *err) {
-    uint64_t deadline = pin_cgroup_now_ns() + KILL_NS, pause = FIRST_PAUSE_NS;
+    uint64_t deadline = pin_now_ns() + KILL_NS, pause = FIRST_PAUSE_NS;
     for (;;) {
         struct pass pass = {.err = err};
         if (!kill_procs(dir->fd, &pass) || !pin_cgroup_children(dir->fd, kill_below, &pass))
@@ -229,7 +230,7 @@ bool pin_cgroup_is_empty(const struct pin_cgroup *group, bool *empty, struct pin
 }
 
 bool pin_cgroup_wait_empty(const struct pin_cgroup *group, uint64_t timeout_ns, struct pin_error *err) {
-    uint64_t deadline = pin_cgroup_now_ns() + timeout_ns, pause = FIRST_PAUSE_NS;
+    uint64_t deadline = pin_now_ns() + timeout_ns, pause = FIRST_PAUSE_NS;
     for (;;) {
         bool empty = false;
         if (!pin_cgroup_is_empty(group, &empty, err))

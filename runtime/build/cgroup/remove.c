@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/build/cgroup/files.h"
 #include "runtime/build/cgroup/group.h"
@@ -85,7 +86,7 @@ static bool remove_dir(const struct pin_cgroup *group, const struct pin_cgroup_d
 
 /* All are tried, whatever the first one says. */
 bool pin_cgroup_remove(struct pin_cgroup *group, uint64_t timeout_ns, struct pin_error *err) {
-    uint64_t deadline = pin_cgroup_now_ns() + timeout_ns;
+    uint64_t deadline = pin_now_ns() + timeout_ns;
     bool ok = true;
     for (size_t i = 0; i < group->count; i++) {
         struct pin_error found = {0};
@@ -100,7 +101,7 @@ bool pin_cgroup_remove(struct pin_cgroup *group, uint64_t timeout_ns, struct pin
 
 /* Where forks can't be stopped, one kill may lose the race. */
 bool pin_cgroup_clear(struct pin_cgroup *group, struct pin_error *err) {
-    uint64_t deadline = pin_cgroup_now_ns() + CLEAN_NS, pause = FIRST_PAUSE_NS;
+    uint64_t deadline = pin_now_ns() + CLEAN_NS, pause = FIRST_PAUSE_NS;
     for (bool empty = false; !empty && pin_cgroup_pause(deadline, &pause);)
         if (!pin_cgroup_kill(group, err) || !pin_cgroup_is_empty(group, &empty, err))
             return false;
