@@ -24,6 +24,42 @@ static void count(struct watch *watch, uint32_t events) {
     container_of(watch, struct source, watch)->calls++;
 }
 
+/* The processor's clock, where a test turns it: then only what a source takes, and the loop is said to take,
+ * is spent. */
+static struct turned_clock {
+    bool is_turned;
+    uint64_t now_ns, charged_ns;
+} clock_of_test;
+
+static void turn_clock(void) {
+    clock_of_test = (struct turned_clock){.is_turned = true, .now_ns = S};
+}
+
+uint64_t __real_effort_clock(void);
+uint64_t __wrap_effort_clock(void);
+uint64_t __wrap_effort_clock(void) {
+    return clock_of_test.is_turned ? clock_of_test.now_ns : __real_effort_clock();
+}
+
+void __real_effort_spend(struct effort *effort, uint64_t spent_ns, uint64_t now);
+void __wrap_effort_spend(struct effort *effort, uint64_t spent_ns, uint64_t now);
+void __wrap_effort_spend(struct effort *effort, uint64_t spent_ns, uint64_t now) {
+    clock_of_test.charged_ns += spent_ns;
+    __real_effort_spend(effort, spent_ns, now);
+}
+
+/* Takes its time, each time that it is called. */
+struct worker {
+    struct source source;
+    uint64_t takes_ns;
+};
+
+static void work(struct watch *watch, uint32_t events) {
+    count(watch, events);
+    clock_of_test.now_ns +=
+        container_of(container_of(watch, struct source, watch), struct worker, source)->takes_ns;
+}
+
 static struct source ready_source(bool inlet) {
     return (struct source){
         .watch = {.fd = eventfd(1, EFD_CLOEXEC),
@@ -110,11 +146,106 @@ static void one_that_waits_can_go_away(void **state) {
     (void)close(poll.epoll);
 }
 
+static struct worker worker(uint8_t labours, bool inlet, uint64_t takes_ns) {
+    struct worker made = {.source = ready_source(inlet), .takes_ns = takes_ns};
+    made.source.watch.ready = work;
+    made.source.watch.labours = labours;
+    return made;
+}
+
+/* A round, and what the loop takes of the processor until the next one. */
+static void turn(struct poll *poll, uint64_t waiting_takes_ns) {
+    assert_true(poll_round(poll, 0));
+    clock_of_test.now_ns += waiting_takes_ns;
+}
+
+/* What has been charged since it was asked last; the loop charges at the next round's start. */
+static uint64_t charged(struct poll *poll, struct watch *only) {
+    if (only != NULL)
+        assert_true(poll_want(poll, only, 0));
+    assert_true(poll_round(poll, 0));
+    uint64_t sum = clock_of_test.charged_ns;
+    clock_of_test.charged_ns = 0;
+    return sum;
+}
+
+static void a_loop_of_questions_pays_for_all_of_its_rounds(void **state) {
+    (void)state;
+    struct poll poll = {.handled = 0};
+    struct worker asks = worker(LABOURS_ALWAYS, true, 3 * MS);
+    turn_clock();
+    assert_true(poll_open(&poll) && poll_want(&poll, &asks.source.watch, EPOLLIN));
+    for (int i = 0; i < 10; i++)
+        turn(&poll, 2 * MS);
+    assert_int_equal(asks.source.calls, 10);
+    assert_int_equal(charged(&poll, &asks.source.watch), 10 * (3 + 2) * MS); /* the waiting's own cost, too */
+    turn(&poll, 2 * MS);
+    assert_int_equal(charged(&poll, NULL), 0); /* a round without any isn't one */
+    clock_of_test.is_turned = false;
+    poll_close(&asks.source.watch);
+    (void)close(poll.epoll);
+}
+
+static void moving_bytes_is_no_effort_but_for_the_first_calls_of_a_connection(void **state) {
+    (void)state;
+    struct poll poll = {.handled = 0};
+    struct worker moves = worker(2, false, 7 * MS);
+    turn_clock();
+    assert_true(poll_open(&poll) && poll_want(&poll, &moves.source.watch, EPOLLIN));
+    for (int i = 0; i < 5; i++)
+        turn(&poll, MS);
+    assert_int_equal(moves.source.calls, 5);
+    assert_int_equal(charged(&poll, &moves.source.watch), 2 * (7 + 1) * MS);
+    clock_of_test.is_turned = false;
+    poll_close(&moves.source.watch);
+    (void)close(poll.epoll);
+}
+
+static void bytes_that_are_moved_beside_questions_are_not_theirs(void **state) {
+    (void)state;
+    struct poll poll = {.handled = 0};
+    struct worker asks = worker(LABOURS_ALWAYS, true, 3 * MS), moves = worker(0, false, 50 * MS);
+    turn_clock();
+    assert_true(poll_open(&poll) && poll_want(&poll, &asks.source.watch, EPOLLIN) &&
+                poll_want(&poll, &moves.source.watch, EPOLLIN));
+    for (int i = 0; i < 4; i++)
+        turn(&poll, MS);
+    assert_int_equal(moves.source.calls, 4);
+    assert_int_equal(charged(&poll, &asks.source.watch), 4 * (3 + 1) * MS);
+    clock_of_test.is_turned = false;
+    poll_close(&asks.source.watch);
+    poll_close(&moves.source.watch);
+    (void)close(poll.epoll);
+}
+
+static void what_is_asked_while_nothing_is_left_is_neither_done_nor_charged(void **state) {
+    (void)state;
+    struct poll poll = {.handled = 0};
+    struct worker asks = worker(LABOURS_ALWAYS, true, 600 * MS); /* more than there is at first */
+    turn_clock();
+    assert_true(poll_open(&poll) && poll_want(&poll, &asks.source.watch, EPOLLIN));
+    turn(&poll, 0);
+    assert_int_equal(asks.source.calls, 1);
+    poll.effort.left.at_ns = UINT64_MAX; /* and nothing comes back */
+    for (int i = 0; i < 3; i++)
+        turn(&poll, MS);
+    assert_int_equal(asks.source.calls, 1);
+    assert_true(poll.parked == &asks.source.watch);
+    assert_int_equal(charged(&poll, NULL), 600 * MS);
+    clock_of_test.is_turned = false;
+    poll_close(&asks.source.watch);
+    (void)close(poll.epoll);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(half_a_processor_is_what_comes_back),
         cmocka_unit_test(what_programs_ask_for_waits_and_the_rest_goes_on),
         cmocka_unit_test(one_that_waits_can_go_away),
+        cmocka_unit_test(a_loop_of_questions_pays_for_all_of_its_rounds),
+        cmocka_unit_test(moving_bytes_is_no_effort_but_for_the_first_calls_of_a_connection),
+        cmocka_unit_test(bytes_that_are_moved_beside_questions_are_not_theirs),
+        cmocka_unit_test(what_is_asked_while_nothing_is_left_is_neither_done_nor_charged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
