@@ -48,3 +48,13 @@ static inline bool pin_take_u32be(struct pin_cursor *in, uint32_t *value) {
     in->at += 4;
     return true;
 }
+
+static inline bool pin_take_u64be(struct pin_cursor *in, uint64_t *value) {
+    struct pin_cursor from = *in;
+    uint32_t high, low;
+    if (!pin_take_u32be(&from, &high) || !pin_take_u32be(&from, &low))
+        return false;
+    *value = (uint64_t)high << 32 | low;
+    *in = from;
+    return true;
+}

@@ -1,6 +1,8 @@
 #include "base/process.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,4 +42,21 @@ int pin_process_open(pid_t pid, uint64_t start_time) {
         state == 'X')
         return -1;
     return pin_steal_fd(&pidfd);
+}
+
+static int open_namespace(pid_t pid, const char *name) {
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+int pin_process_enter(pid_t pid, const char *name, int kind) {
+    PIN_CLOSE int user = open_namespace(pid, "user");
+    PIN_CLOSE int other = user >= 0 ? open_namespace(pid, name) : -1;
+    if (other < 0)
+        return errno;
+    /* our own user namespace can't be entered again: then the process has none of its own */
+    if (setns(user, CLONE_NEWUSER) != 0 && errno != EINVAL)
+        return errno;
+    return setns(other, kind) == 0 ? 0 : errno;
 }

@@ -1,4 +1,4 @@
-/* process.h: whether a process is the one that a number was written down for.
+/* process.h: whether a process is the one that a number was written down for, and its namespaces.
  */
 #pragma once
 
@@ -13,3 +13,6 @@ bool pin_process_stat(pid_t pid, char *state, uint64_t *start_time);
 /* A pidfd of the process that has this number and this start, and is neither dead nor a zombie; -1: there is
  * none. */
 int pin_process_open(pid_t pid, uint64_t start_time);
+
+/* Enters a namespace of that process ("mnt", CLONE_NEWNS), by way of its user namespace. 0 or the errno. */
+int pin_process_enter(pid_t pid, const char *name, int kind);

@@ -21,3 +21,11 @@ struct pin_list pin_list_of(const struct pin_policy *policy, const struct pin_fi
 static inline const void *pin_list_at(const struct pin_list *list, size_t index) {
     return list->items + index * list->size;
 }
+
+/* By one item of the list alone. */
+static inline bool pin_is_covered(const struct pin_list *by, pin_covers *covers, const void *item) {
+    for (size_t i = 0; i < by->count; i++)
+        if (covers(pin_list_at(by, i), item))
+            return true;
+    return false;
+}

@@ -115,13 +115,6 @@ static void compare_value(struct compare *compare, const struct pin_field_row *r
 
 /* --- lists --- */
 
-static bool is_covered(const struct pin_list *by, pin_covers *covers, const void *item) {
-    for (size_t i = 0; i < by->count; i++)
-        if (covers(pin_list_at(by, i), item))
-            return true;
-    return false;
-}
-
 static void not_granted(struct compare *compare, const struct pin_field_row *row, size_t index,
                         const void *item) {
     char pointer[64];
@@ -140,7 +133,7 @@ static void not_kept(struct compare *compare, const struct pin_field_row *row, c
 static void compare_grants(struct compare *compare, const struct pin_field_row *row) {
     struct pin_list inner = pin_list_of(compare->inner, row), outer = pin_list_of(compare->outer, row);
     for (size_t i = 0; i < inner.count; i++)
-        if (!is_covered(&outer, pin_covers_of(row), pin_list_at(&inner, i)))
+        if (!pin_is_covered(&outer, pin_covers_of(row), pin_list_at(&inner, i)))
             not_granted(compare, row, i, pin_list_at(&inner, i));
 }
 
@@ -148,7 +141,7 @@ static void compare_grants(struct compare *compare, const struct pin_field_row *
 static void compare_demands(struct compare *compare, const struct pin_field_row *row) {
     struct pin_list inner = pin_list_of(compare->inner, row), outer = pin_list_of(compare->outer, row);
     for (size_t i = 0; i < outer.count; i++)
-        if (!is_covered(&inner, pin_covers_of(row), pin_list_at(&outer, i)))
+        if (!pin_is_covered(&inner, pin_covers_of(row), pin_list_at(&outer, i)))
             not_kept(compare, row, pin_list_at(&outer, i));
 }
 

@@ -37,13 +37,6 @@ static const struct list_row rows[] = {
     {PIN_FIELD_LABELS_PRIVILEGED, true,  "privileged containers without the label %s"},
 };
 
-static bool covered(const struct pin_list *by, pin_covers *covers, const void *item) {
-    for (size_t i = 0; i < by->count; i++)
-        if (covers(pin_list_at(by, i), item))
-            return true;
-    return false;
-}
-
 static bool is_egress(const struct list_row *row) {
     return row->field == PIN_FIELD_EGRESS || row->field == PIN_FIELD_EGRESS_DENY;
 }
@@ -79,7 +72,7 @@ static void compare_list(const struct pin_diff_side *side, const struct list_row
             struct pin_egress_rule rule = *(const struct pin_egress_rule *)item;
             if (ports_left(arena, &by, &rule))
                 add_item(side, row, item, pin_why_egress_text(arena, &rule));
-        } else if (!covered(&by, pin_covers_of(field), item)) {
+        } else if (!pin_is_covered(&by, pin_covers_of(field), item)) {
             add_item(side, row, item, pin_policy_item_text(arena, row->field, item));
         }
     }

@@ -42,3 +42,10 @@ void pin_bundle_free(struct pin_bundle *bundle) {
     pin_arena_free(&bundle->arena);
     free(bundle);
 }
+
+bool pin_bundle_has_hooks(const struct pin_bundle *bundle) {
+    size_t count = 0;
+    for (int stage = 0; stage < PIN_HOOK_STAGE_COUNT; stage++)
+        count += bundle->hook_count[stage];
+    return count > 0;
+}

@@ -263,3 +263,4 @@ struct pin_bundle {
 struct pin_bundle *pin_bundle_new(void);
 /* Frees the bundle and all that it owns; NULL is fine. */
 void pin_bundle_free(struct pin_bundle *bundle);
+bool pin_bundle_has_hooks(const struct pin_bundle *bundle); /* of any stage */

@@ -142,14 +142,6 @@ int pin_rules_blob_write(const struct pin_egress_setup *setup, struct pin_error 
     return seal(blob, (size_t)(out.at - blob), err);
 }
 
-static bool take_u64(struct pin_cursor *in, uint64_t *value) {
-    uint32_t high, low;
-    if (!pin_take_u32be(in, &high) || !pin_take_u32be(in, &low))
-        return false;
-    *value = (uint64_t)high << 32 | low;
-    return true;
-}
-
 /* A name or a pattern in canonical form, or none. */
 static bool take_host(struct pin_cursor *in, struct pin_arena *arena, const char **host) {
     uint16_t size;
@@ -226,7 +218,7 @@ static bool take_rules(struct pin_cursor *in, struct pin_arena *arena, const str
 
 static bool take_limits(struct pin_cursor *in, struct pin_egress_limits *limits) {
     for (size_t i = 0; i < PIN_EGRESS_LIMIT_COUNT; i++)
-        if (!take_u64(in, (uint64_t *)(void *)((char *)limits + pin_egress_limit_offsets[i])))
+        if (!pin_take_u64be(in, (uint64_t *)(void *)((char *)limits + pin_egress_limit_offsets[i])))
             return false;
     return true;
 }

@@ -142,14 +142,6 @@ bool pin_log_write(struct pin_log *log, enum pin_log_kind kind, uint32_t exec, c
     return all;
 }
 
-static bool take_u64be(struct pin_cursor *in, uint64_t *value) {
-    uint32_t high, low;
-    if (!pin_take_u32be(in, &high) || !pin_take_u32be(in, &low))
-        return false;
-    *value = (uint64_t)high << 32 | low;
-    return true;
-}
-
 size_t pin_log_parse(const uint8_t *data, size_t size, struct pin_log_record *record) {
     struct pin_cursor in = {data, data + size};
     struct pin_log_record found = {0};
@@ -160,7 +152,7 @@ size_t pin_log_parse(const uint8_t *data, size_t size, struct pin_log_record *re
         pin_left(&in) < PIN_LOG_HEAD - CHECKED_FROM + length ||
         pin_crc32c(in.at, PIN_LOG_HEAD - CHECKED_FROM + length) != sum)
         return 0;
-    if (!take_u64be(&in, &found.sequence) || !take_u64be(&in, &found.at_ns) ||
+    if (!pin_take_u64be(&in, &found.sequence) || !pin_take_u64be(&in, &found.at_ns) ||
         !pin_take_u32be(&in, &found.exec) || !pin_take_u32be(&in, &kind) ||
         !pin_take_bytes(&in, length, &found.payload))
         return 0;

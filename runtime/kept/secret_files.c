@@ -17,6 +17,7 @@
 #include <linux/mount.h>
 
 #include "base/cleanup.h"
+#include "base/process.h"
 #include "runtime/secrets/secret_spec.h"
 
 static bool is_file(const struct pin_secret *secret) {
@@ -39,23 +40,7 @@ static bool digest_files(const struct pin_secrets *secrets, uint8_t digest[PIN_S
     return any;
 }
 
-static int open_namespace(pid_t init, const char *name) {
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)init, name);
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 /* From here to the end: the child. It says what went wrong by its exit status. */
-
-static int enter(pid_t init) {
-    int user = open_namespace(init, "user"), mounts = open_namespace(init, "mnt");
-    if (user < 0 || mounts < 0)
-        return errno;
-    /* our own user namespace can't be entered again: then the sandbox has none of its own */
-    if (setns(user, CLONE_NEWUSER) != 0 && errno != EINVAL)
-        return errno;
-    return setns(mounts, CLONE_NEWNS) == 0 ? 0 : errno;
-}
 
 /* Whoever is root inside can move /run away and lead its name elsewhere, also to a read-only folder of the
  * host: no other file system in the sandbox is a ramfs. */
@@ -111,7 +96,7 @@ struct job {
 };
 
 static int open_inside(const struct job *job, int *folder) {
-    int cause = enter(job->init);
+    int cause = pin_process_enter(job->init, "mnt", CLONE_NEWNS);
     (void)setfsgid(job->gid); /* ids of ours that aren't mapped inside can own no file there */
     (void)setfsuid(job->uid);
     *folder = cause == 0 ? copy_mount() : -1;

@@ -4,13 +4,6 @@
 
 #include "base/names.h"
 
-static bool has_hooks(const struct pin_bundle *bundle) {
-    size_t count = 0;
-    for (int stage = 0; stage < PIN_HOOK_STAGE_COUNT; stage++)
-        count += bundle->hook_count[stage];
-    return count > 0;
-}
-
 static bool has_cpu_weights(const struct pin_bundle *bundle) {
     const struct pin_bundle_resources *asked = &bundle->resources;
     return asked->has_cpu_shares || asked->has_cpu_burst || asked->has_cpu_idle || asked->has_rt_runtime ||
@@ -86,7 +79,7 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
-    {has_hooks,                "/hooks",                   "hooks"                               },
+    {pin_bundle_has_hooks,     "/hooks",                   "hooks"                               },
     {has_maps,                 "/linux/uidMappings",       "id mappings of its own"              },
     {has_device_grants,        "/linux/devices",           "devices beyond the default ones"     },
     {has_sysctls,              "/linux/sysctl",            "sysctls"                             },

@@ -16,28 +16,13 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/process.h"
 #include "base/sha256.h"
 
 #define ANSWER_MOST ((size_t)4 * 1024 * 1024)
 #define NAME_MOST 256
 
 /* --- in the child: asks, and hands the answers on as they are --- */
-
-static int open_namespace(pid_t init, const char *name) {
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)init, name);
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-static int enter(pid_t init) {
-    int user = open_namespace(init, "user"), net = open_namespace(init, "net");
-    if (user < 0 || net < 0)
-        return errno;
-    /* our own user namespace can't be entered again: then the sandbox has none of its own */
-    if (setns(user, CLONE_NEWUSER) != 0 && errno != EINVAL)
-        return errno;
-    return setns(net, CLONE_NEWNET) == 0 ? 0 : errno;
-}
 
 static int dump(int netlink, uint8_t message, int to) {
     struct {
@@ -71,7 +56,7 @@ static int dump(int netlink, uint8_t message, int to) {
 }
 
 static int ask_all(pid_t init, int to) {
-    int cause = enter(init);
+    int cause = pin_process_enter(init, "net", CLONE_NEWNET);
     int netlink = cause == 0 ? socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER) : -1;
     if (cause == 0 && netlink < 0)
         cause = errno;

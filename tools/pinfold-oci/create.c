@@ -42,13 +42,6 @@ struct creation { /* what one `create` or `run` owns */
     int start, console, terminal, listener;
 };
 
-static bool has_hooks(const struct pin_bundle *bundle) {
-    size_t count = 0;
-    for (int stage = 0; stage < PIN_HOOK_STAGE_COUNT; stage++)
-        count += bundle->hook_count[stage];
-    return count > 0;
-}
-
 static bool share_state(struct creation *creation, enum pin_status status, struct pin_error *err) {
     json_t *json = pin_container_state(&creation->container, status, false);
     PIN_FREE char *text = json_dumps(json, JSON_COMPACT);
@@ -260,7 +253,7 @@ static bool prepare(struct creation *creation, const char *id, bool foreground, 
         return false;
     if (waits && (creation->start = pin_start_socket_listen(creation->container.dir, err)) < 0)
         return false;
-    return !has_hooks(creation->bundle) || (creation->state = pin_oci_share(err)) != NULL;
+    return !pin_bundle_has_hooks(creation->bundle) || (creation->state = pin_oci_share(err)) != NULL;
 }
 
 /* What the seccomp agent is told with the listener. */
