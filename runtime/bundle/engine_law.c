@@ -133,6 +133,28 @@ static void state_hooks(struct law *law) {
         }
 }
 
+#define PAYLOAD "/libpod-payload-"
+
+static bool ends_in_unit(const char *path, size_t length, const char *ending) {
+    size_t size = strlen(ending);
+    return length > size && memcmp(path + length - size, ending, size) == 0 && path[length - size - 1] != '/';
+}
+
+/* podman --cgroups=split, which its units of systemd ("quadlets") have by default: a group of its own in the
+ * unit that the engine itself was started in. It is held to that unit's limits and ends with it, as the
+ * engine does, and reaches no other unit: like a group of our own choice it needs no grant. */
+static bool is_payload_of_own_unit(const struct pin_engine_caller *caller) {
+    size_t unit = 0;
+    for (size_t i = 1; caller->own != NULL && caller->own[i - 1] != '\0'; i++)
+        if ((caller->own[i] == '/' || caller->own[i] == '\0') &&
+            (ends_in_unit(caller->own, i, ".service") || ends_in_unit(caller->own, i, ".scope")))
+            unit = i; /* the innermost: a user's own systemd is a service itself */
+    if (unit == 0 || strncmp(caller->cgroup, caller->own, unit) != 0)
+        return false;
+    const char *name = caller->cgroup + unit;
+    return strncmp(name, PAYLOAD, strlen(PAYLOAD)) == 0 && strchr(name + 1, '/') == NULL;
+}
+
 /* Whose limits hold beside its own, and who ends it by ending that group. */
 static void state_cgroup(struct law *law) {
     const char *path = law->caller->cgroup;
@@ -140,7 +162,7 @@ static void state_cgroup(struct law *law) {
     if (path != NULL && !pin_is_plain_path(path))
         REFUSE(law, "/linux/cgroupsPath", "a path without '.' and '..'", "'%.120s' is no place for a cgroup",
                path);
-    else if (path != NULL)
+    else if (path != NULL && !is_payload_of_own_unit(law->caller))
         add_string(law, &law->asked->engine.cgroups, path);
 }
 

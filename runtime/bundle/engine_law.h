@@ -18,6 +18,8 @@ struct pin_engine_caller {
     bool systemd;    /* makes the container's group, so that annotations about its unit count */
     const char
         *cgroup; /* where the bundle wants its group, from the top of the hierarchies; NULL: it doesn't say */
+    const char *own; /* the group that the caller itself is in, in the hierarchy in which systemd keeps its
+                        units; NULL: unknown */
 };
 
 /* Hooks must be named by the file that will be run (pin_oci resolves their links first). False with findings;

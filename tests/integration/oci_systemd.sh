@@ -51,7 +51,7 @@ echo "updated: $(cat $limit)"
 $oci delete --force one
 tries=0
 while { [ -e $scope ] || [ "$(systemctl is-active pinfold-one.scope)" != inactive ]; } && [ $tries -lt 200 ]; do sleep 0.1; tries=$((tries + 1)); done
-echo "left: $(systemctl is-active pinfold-one.scope) $(find /sys/fs/cgroup -name pinfold-one.scope | head -n 1) $(ls -d /sys/fs/cgroup/freezer/pods.slice 2>/dev/null) $(pgrep -c pinfold)"
+echo "left: $(systemctl is-active pinfold-one.scope) $(find /sys/fs/cgroup -name pinfold-one.scope | head -n 1) $(ls -d /sys/fs/cgroup/freezer/pods.slice 2>/dev/null) $(pgrep -c -u 0 pinfold)" # an ordinary user has some of its own
 $oci run one </dev/null >/dev/null 2>&1 &
 tries=0
 while ! $oci state one 2>/dev/null | grep -q '"running"' && [ $tries -lt 200 ]; do sleep 0.1; tries=$((tries + 1)); done

@@ -2,6 +2,7 @@
 a systemd of its own, in namespaces of this host, where this has cgroups of version 1 (alone, or hybrid)."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -23,15 +24,23 @@ def collect(share):
         if found is None:
             pytest.skip(f"{name} isn't built: libsystemd is missing")
         shutil.copy(found, share)
-    for script in ("oci_systemd.sh", "oci_systemd_podman.sh"):
+    for script in ("oci_systemd.sh", "oci_systemd_podman.sh", "oci_systemd_rootless.sh"):
         shutil.copy(HERE / script, share)
+
+
+# An ordinary user's podman is tried meanwhile: what it says has names of its own.
+BOTH = """sh "$1/oci_systemd_rootless.sh" "$1" >/run/rootless-said 2>&1 &
+sh "$1/oci_systemd.sh" "$1"
+wait
+sed "s/^/user-/" /run/rootless-said
+"""
 
 
 def in_machine(share):
     if not os.access(VM, os.X_OK):
         pytest.skip(f"no virtual machine with cgroup v2: {VM} is missing")
-    done = subprocess.run([VM, "--systemd", "--share", share, "--timeout", "300", "--", share / "oci_systemd.sh", share],
-                          capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run([VM, "--systemd", "--share", share, "--timeout", "330", "--", "sh", "-c", BOTH, "sh", share],
+                          capture_output=True, text=True, timeout=390, check=False)
     if done.returncode == 2:
         pytest.skip(f"the virtual machine can't be started here: {done.stderr.strip()}")
     return done.stdout, done.stderr
@@ -94,6 +103,18 @@ def test_systemd_knows_the_unit_s_processes(facts):
 
 def test_a_path_that_is_none_of_systemd_s_is_refused_by_name(facts):
     assert facts["plain"].startswith("1 ") and "slice:prefix:name" in facts["plain"]
+
+
+@pytest.mark.parametrize("facts", [in_machine], indirect=True, ids=["v2"])
+def test_an_ordinary_user_s_podman_runs_containers_in_its_own_systemd(facts):
+    if any(shutil.which(program) is None for program in ("podman", "conmon", "newuidmap", "useradd")):
+        pytest.skip("needs podman, conmon, newuidmap and useradd")
+    home = "/user.slice/user-[0-9]+.slice/user@[0-9]+.service"
+    assert re.fullmatch(home + "/user.slice/libpod-[0-9a-f]{64}.scope/container", facts.get("user-group", "")), facts["all"]
+    assert facts["user-limits"].split() == ["67108864", "20"] and facts["user-exec"] == "inside", facts["all"]
+    assert facts["user-left"] == "", facts["all"]
+    # in a service, and with the operator's policy: the group of `--cgroups=split` is the service's own, and needs no grant
+    assert re.fullmatch(f"0::{home}/app.slice/web.service/libpod-payload-[0-9a-f]{{64}}", facts["user-split"].strip()), facts["all"]
 
 
 @pytest.fixture(scope="module")

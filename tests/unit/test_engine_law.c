@@ -119,6 +119,38 @@ static void a_group_is_granted_where_the_policy_lets_it_be(void **state) {
     }
 }
 
+static void a_group_in_the_engines_own_unit_needs_no_grant(void **state) {
+    static const struct {
+        const char *own, *path;
+        bool granted;
+    } rows[] = {
+        {"/system.slice/web.service",         "/system.slice/web.service/libpod-payload-abc",       true },
+        {"/system.slice/web.service/runtime", "/system.slice/web.service/libpod-payload-abc",       true },
+        {"/user.slice/session-1.scope",       "/user.slice/session-1.scope/libpod-payload-abc",     true },
+        {"/u/user@1.service/app/web.service", "/u/user@1.service/app/web.service/libpod-payload-a", true },
+        {"/u/user@1.service/app/web.service", "/u/user@1.service/libpod-payload-a",                 false},
+        {"/system.slice/web.service",         "/system.slice/sshd.service/libpod-payload-abc",      false},
+        {"/system.slice/web.service",         "/system.slice/web.service2/libpod-payload-abc",      false},
+        {"/system.slice/web.service",         "/system.slice/web.service",                          false},
+        {"/system.slice/web.service",         "/system.slice/web.service/abc",                      false},
+        {"/system.slice/web.service",         "/system.slice/web.service/libpod-payload-abc/abc",   false},
+        {"/system.slice/web.service",         "/system.slice/web.service/x/libpod-payload-abc",     false},
+        {"/system.slice",                     "/system.slice/libpod-payload-abc",                   false},
+        {"/.service",                         "/.service/libpod-payload-abc",                       false},
+        {"/",                                 "/libpod-payload-abc",                                false},
+        {"",                                  "/libpod-payload-abc",                                false},
+        {NULL,                                "/system.slice/web.service/libpod-payload-abc",       false},
+    };
+    (void)state;
+    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+        struct pin_engine_caller caller = host;
+        caller.own = rows[i].own;
+        caller.cgroup = rows[i].path;
+        assert_string_equal(refusal(BUNDLE("", OWN_NETWORK), "", &caller),
+                            rows[i].granted ? "" : "/engine/cgroups/0");
+    }
+}
+
 #define ANNOTATED(name) BUNDLE(", \"annotations\": {\"org.systemd.property." name "\": \"5\"}", OWN_NETWORK)
 
 static void a_unit_has_no_property_that_reaches_others(void **state) {
@@ -137,6 +169,7 @@ int main(void) {
         cmocka_unit_test(an_engine_in_a_user_namespace_shares_no_ids_of_the_hosts),
         cmocka_unit_test(egress_is_asked_for_in_plain_words_and_granted_by_the_policy),
         cmocka_unit_test(a_group_is_granted_where_the_policy_lets_it_be),
+        cmocka_unit_test(a_group_in_the_engines_own_unit_needs_no_grant),
         cmocka_unit_test(a_unit_has_no_property_that_reaches_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,15 +89,16 @@ static void resolve_hooks(struct pin_bundle *bundle) {
         }
 }
 
-bool pin_oci_ceiling_admit(struct pin_bundle *bundle, const struct pin_policy *policy, bool systemd,
-                           const char *cgroup, struct pin_findings *found) {
+bool pin_oci_ceiling_admit(struct pin_bundle *bundle, const struct pin_policy *policy,
+                           const struct pin_oci_place *place, struct pin_findings *found) {
     char broker[PATH_MAX];
     struct pin_error unfound = {0};
     const struct pin_engine_caller caller = {.on_host = !pin_in_user_namespace(),
                                              .has_broker =
                                                  pin_libexec_find("pinfold-broker", broker, &unfound),
-                                             .systemd = systemd,
-                                             .cgroup = cgroup};
+                                             .systemd = place->systemd,
+                                             .cgroup = place->cgroup,
+                                             .own = place->own};
     resolve_hooks(bundle);
     return pin_bundle_admit_engine(bundle, policy, &caller, found);
 }

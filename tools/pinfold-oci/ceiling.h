@@ -21,10 +21,15 @@ const char *pin_oci_ceiling_source(const struct pin_oci_options *options);
 bool pin_oci_ceiling_choose(const struct pin_oci_options *options, const struct pin_bundle *bundle,
                             struct pin_policy **policy, struct pin_findings *found);
 
-/* The law for engines (engine_law.h); the bundle's hooks become the files that their links lead to. `cgroup`
- * is where the container's group is to be; NULL: that isn't the bundle's choice. */
-bool pin_oci_ceiling_admit(struct pin_bundle *bundle, const struct pin_policy *policy, bool systemd,
-                           const char *cgroup, struct pin_findings *found);
+struct pin_oci_place {  /* of the container's group, where it is to be made */
+    bool systemd;       /* makes it */
+    const char *cgroup; /* from the top of the hierarchies; NULL: that isn't the bundle's choice */
+    const char *own;    /* the group that we ourselves are in; NULL: unknown */
+};
+
+/* The law for engines (engine_law.h); the bundle's hooks become the files that their links lead to. */
+bool pin_oci_ceiling_admit(struct pin_bundle *bundle, const struct pin_policy *policy,
+                           const struct pin_oci_place *place, struct pin_findings *found);
 
 bool pin_oci_ceiling_keep(const struct pin_container *container, const struct pin_policy *policy,
                           struct pin_error *err);

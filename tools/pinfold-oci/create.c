@@ -169,17 +169,28 @@ static void record_refusal(const struct creation *creation, const char *id, stru
         pin_find_error(found, &err);
 }
 
+/* The hierarchy that systemd keeps its units in: of version 1 where it has one there. */
+static const char *own_group(const struct pin_cgroup_facts *cgroups) {
+    const struct pin_cgroup_hierarchy *tree = &cgroups->tracking;
+    if (tree->mount[0] == '\0' && cgroups->unified < 0)
+        return NULL;
+    if (tree->mount[0] == '\0')
+        tree = &cgroups->hierarchies[cgroups->unified];
+    return pin_cgroup_below_mount(tree, tree->own);
+}
+
 static bool admit(struct creation *creation, const char *id, struct pin_findings *found) {
     struct pin_error err = {0};
     if (!pin_oci_ceiling_choose(creation->options, creation->bundle, &creation->policy, found))
         return false;
     if (creation->policy == NULL)
         return true;
-    const char *group = named_group(creation, id, &err);
+    const struct pin_oci_place place = {.systemd = asks_systemd(creation->options),
+                                        .cgroup = named_group(creation, id, &err),
+                                        .own = own_group(&creation->host.cgroups)};
     if (pin_is_set(&err))
         pin_find_error(found, &err);
-    else if (pin_oci_ceiling_admit(creation->bundle, creation->policy, asks_systemd(creation->options), group,
-                                   found) &&
+    else if (pin_oci_ceiling_admit(creation->bundle, creation->policy, &place, found) &&
              admit_without_group(creation, found))
         return true;
     record_refusal(creation, id, found);

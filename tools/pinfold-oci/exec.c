@@ -233,7 +233,8 @@ static bool admit(struct execution *self, struct pin_findings *found) {
         return !pin_found_any(found);
     memset(self->bundle->hook_count, 0,
            sizeof(self->bundle->hook_count)); /* they were judged, and have run */
-    if (pin_oci_ceiling_admit(self->bundle, self->policy, false, NULL, found)) /* its group is there */
+    const struct pin_oci_place none = {0};    /* its group is there */
+    if (pin_oci_ceiling_admit(self->bundle, self->policy, &none, found))
         return true;
     struct pin_error err = {0};
     if (!pin_oci_audit_refusal(self->policy, self->bundle, "exec", self->container.id, found, &err))
