@@ -118,7 +118,7 @@ test('signals, kills and closing reach the command', async () => {
   const third = await sandbox.start(['sleep', '1000']);
   third.close();
   await eventually(async () => (await sandbox.show()).execs.length === 0);
-  await assert.rejects(third.wait(), pinfold.SandboxGone);
+  await assert.rejects(third.wait(), /was closed/);
 });
 
 test('a terminal has a size that can change', async () => {
@@ -195,6 +195,57 @@ test('errors have types and say where', async () => {
   await sandbox.pause();
   await assert.rejects(sandbox.exec(['true']), pinfold.SandboxBusy);
   await sandbox.resume();
+});
+
+test('who stops to iterate finds the rest later', async () => {
+  const running = await sandbox.start(['sh', '-c', 'echo ready; read x; head -c 300000 /dev/zero | tr "\\0" x; echo done'], {stdin: true});
+  for await (const {data} of running) if (data.includes('ready')) break;
+  await running.write('\n');
+  for await (const {data} of running) {
+    assert(data.length > 0);
+    break;
+  }
+  assert((await running.wait()).stdout.endsWith('xdone\n'));
+  running.close();
+});
+
+test('input that nobody takes is told', async () => {
+  const running = await sandbox.start(['true'], {stdin: true});
+  await sandbox.wait(running.execId);
+  const fill = async () => {
+    for (;;) await running.write(Buffer.alloc(100_000));
+  };
+  await assert.rejects(fill(), (error) => error instanceof pinfold.PinfoldError && /takes no more input/.test(error.message));
+  assert((await running.wait()).ok);
+  running.close();
+});
+
+test('what a message or a command line cannot say is refused, and holds up nobody', async () => {
+  const other = sandbox.exec(['sh', '-c', 'sleep 0.2; echo other']);
+  for (const part of ['a\0b', '\ud800', 'x\udfff'])
+    await assert.rejects(sandbox.exec(['echo', part]), pinfold.InvalidRequest);
+  assert.equal((await sandbox.exec(['echo', '\\u0000 \\\\ud800 \u{1f600}'])).stdout, '\\u0000 \\\\ud800 \u{1f600}\n');
+  assert.equal((await other).stdout, 'other\n');
+  await assert.rejects(client.create({labels: {'a=b': 'c'}}), pinfold.InvalidRequest);
+  await assert.rejects(client.create({env: {'A=B': 'c'}}), pinfold.InvalidRequest);
+  await assert.rejects(client.create({env: {A: 'b\0'}}), pinfold.InvalidRequest);
+  for (const name of ['a\0b', 'a'.repeat(64), 'a..b']) await assert.rejects(client.get(name), pinfold.InvalidRequest);
+});
+
+test('what is aborted says so, and a sandbox whose making is aborted is gone', async () => {
+  await assert.rejects(sandbox.start(['true'], {signal: AbortSignal.abort()}), {name: 'AbortError'});
+  const abort = new AbortController();
+  const running = await sandbox.start(['sleep', '1000'], {signal: abort.signal});
+  abort.abort();
+  await assert.rejects(running.wait(), {name: 'AbortError'});
+  await eventually(async () => (await sandbox.show()).execs.length === 0);
+  for (const ms of [1, 10, 20, 30, 40]) {
+    await client.create({labels: {made: 'up'}}, {signal: AbortSignal.timeout(ms)}).then(
+      (made) => made.remove(),
+      (error) => assert.equal(error.name, 'TimeoutError'),
+    );
+  }
+  await eventually(async () => (await client.list({made: 'up'})).length === 0);
 });
 
 test('tools are called, and what is aborted ends', async () => {

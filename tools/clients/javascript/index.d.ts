@@ -187,7 +187,8 @@ export class SandboxHandle {
 /** Makes, finds and removes kept sandboxes. SandboxUnavailable where there is no runtime. */
 export class SandboxClient {
   constructor(options?: SandboxClientOptions);
-  create(spec?: SandboxSpec): Promise<SandboxHandle>;
+  /** Aborting ends what is being made. */
+  create(spec?: SandboxSpec, options?: {signal?: AbortSignal}): Promise<SandboxHandle>;
   /** One that lives; SandboxNotFound otherwise. */
   get(name: string): Promise<SandboxHandle>;
   /** Those with all these labels (null: any value), alive or ended. */

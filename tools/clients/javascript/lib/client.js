@@ -7,7 +7,7 @@ import {PinfoldError, SandboxGone, fromJson} from './errors.js';
 import {Process, execRequest, signalNumber} from './process.js';
 import {Program} from './program.js';
 import {ExecResult, logRecord} from './results.js';
-import {madeUpName, upArguments, upEnvironment} from './spec.js';
+import {madeUpName, pairs, upArguments, upEnvironment} from './spec.js';
 
 const SOURCE_MAX = 100 * 1024; // an argument has 128 KiB at most: longer sources go in by standard input
 const DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
@@ -229,9 +229,16 @@ export class SandboxClient {
     this.program = new Program(options);
   }
 
-  async create(spec = {}) {
+  /** Aborted by `signal`, none is left whose name nobody has. */
+  async create(spec = {}, {signal} = {}) {
     const name = spec.name ?? madeUpName();
-    await this.program.call(upArguments(spec, name), upEnvironment(spec));
+    try {
+      await this.program.call(upArguments(spec, name), upEnvironment(spec), signal);
+    } catch (error) {
+      // it may have come to be just then; one that was named could be somebody else's, older
+      if (signal?.aborted && spec.name === undefined) await this.remove(name).catch(() => {});
+      throw error;
+    }
     return new SandboxHandle(this, name);
   }
 
@@ -244,8 +251,7 @@ export class SandboxClient {
 
   /** Those with all these labels (null: any value), alive or ended: what show() tells of each. */
   async list(labels = {}) {
-    const pairs = Object.entries(labels).map(([key, value]) => (value === null ? key : `${key}=${value}`));
-    return JSON.parse(await this.program.call(['ls', '--json', ...pairs.map((pair) => `--label=${pair}`)]));
+    return JSON.parse(await this.program.call(['ls', '--json', ...pairs('label', labels)]));
   }
 
   async remove(name, {force = true} = {}) {

@@ -10,10 +10,16 @@ const VERSION = 1;
 const REPLY_MAX = 3 * 1024 ** 3;
 const CONNECT_MS = 5_000;
 const LASTING = new Set(['exec', 'attach', 'wait', 'stop', 'kill']); // the others are answered at once
+const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/;
 const {O_DIRECTORY, O_NOFOLLOW, O_RDONLY} = fs.constants;
 
+/** In JSON text: a zero byte, or half of a character, which no argument and no variable can have. */
+const UNSENDABLE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/;
+
 function pack(message) {
-  const text = Buffer.from(JSON.stringify({pinfold: VERSION, ...message}));
+  const json = JSON.stringify({pinfold: VERSION, ...message});
+  if (UNSENDABLE.test(json)) throw new InvalidRequest('invalid', 'a text has a zero byte, or half a character');
+  const text = Buffer.from(json);
   const head = Buffer.alloc(4);
   head.writeUInt32BE(text.length);
   return Buffer.concat([head, text]);
@@ -45,7 +51,7 @@ class Decoder {
 }
 
 function openFolder(state, name) {
-  if (!/^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(name)) throw new InvalidRequest('invalid', `'${name}' is no name of a sandbox`);
+  if (!NAME.test(name) || name.includes('..')) throw new InvalidRequest('invalid', `'${String(name).slice(0, 70)}' is no name of a sandbox`);
   try {
     const facts = fs.statSync(state);
     if (facts.uid !== process.geteuid() || (facts.mode & 0o077) !== 0)
@@ -106,7 +112,10 @@ export class Connection {
 
   #take(chunk) {
     try {
-      for (const message of this.#decoder.feed(chunk)) this.#waiting.get(message.id)?.(message);
+      for (const message of this.#decoder.feed(chunk)) {
+        if (message.id === 0 && message.error) throw fromJson(message.error); // it can't be said which of them is meant
+        this.#waiting.get(message.id)?.(message);
+      }
     } catch (error) {
       this.#fail(error);
     }
@@ -127,6 +136,7 @@ export class Connection {
   request(body, last = ['ok'], each = () => {}) {
     const id = ++this.#last;
     return new Promise((resolve, reject) => {
+      const packed = pack({id, ...body});
       const overdue = () => settle(reject, unanswered(this.name));
       const timer = LASTING.has(body.verb) ? undefined : setTimeout(overdue, this.answerTimeoutMs);
       const settle = (how, what) => {
@@ -143,12 +153,13 @@ export class Connection {
       });
       this.socket.ref();
       if (this.closed) this.#waiting.get(id)({failure: gone(this.name)});
-      else this.socket.write(pack({id, ...body}));
+      else this.socket.write(packed);
     });
   }
 
-  close() {
-    this.#fail(gone(this.name));
+  /** `why` is what those are told who wait. */
+  close(why = gone(this.name)) {
+    this.#fail(why);
   }
 }
 

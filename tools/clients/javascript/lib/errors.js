@@ -64,6 +64,15 @@ export function unanswered(name) {
   return new SandboxExhausted('exhausted', `the supervisor of '${name}' doesn't answer`, {hint});
 }
 
+export function closed() {
+  return new PinfoldError('usage', 'the process was closed, which ends its command', {hint: 'wait() before close()'});
+}
+
+export function inputClosed() {
+  const hint = 'it has ended, or closed its standard input';
+  return new PinfoldError('system', 'the command takes no more input', {hint});
+}
+
 export function gone(name) {
   return new SandboxGone('system', `the sandbox '${name}' has gone`, {hint: `'pinfold show ${name}' says why`});
 }

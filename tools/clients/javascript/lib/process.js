@@ -2,7 +2,7 @@
 import os from 'node:os';
 
 import {Connection, lend} from './connection.js';
-import {InvalidRequest, PinfoldError} from './errors.js';
+import {InvalidRequest, PinfoldError, closed, inputClosed} from './errors.js';
 import {ExecResult} from './results.js';
 
 export function signalNumber(signal) {
@@ -40,11 +40,14 @@ export class Process {
   #connection;
   #sockets = {};
   #ended;
-  #iterated = false;
+  #chunks = []; // that have come and that nobody has had
+  #reading = new Map(); // what is awaited, of each stream: one chunk
+  #kept = {stdout: [], stderr: []};
   /** Records that were gone from the log before they could be read: of attach() alone. */
   missed = 0;
 
   static async start(program, name, request, {stdin, tty, signal}) {
+    signal?.throwIfAborted();
     const process = new Process();
     const names = ['stdin', 'stdout', 'stderr'].filter(
       (stream) => (stream !== 'stdin' || stdin !== undefined) && (stream !== 'stderr' || !tty),
@@ -60,6 +63,7 @@ export class Process {
       for (const stream of names) request[stream] = true;
       if (tty) Object.assign(request, {tty: true, rows: tty.rows, columns: tty.columns});
       await process.#send({...request, lent}, signal);
+      for (const stream of names) if (stream !== 'stdin') process.#read(stream, chunksOf(stream, process.#sockets[stream]));
       if (stdin !== undefined && stdin !== true) process.#sockets.stdin.end(stdin);
     } catch (error) {
       process.close();
@@ -81,40 +85,43 @@ export class Process {
         resolve();
       }, reject);
     });
-    const onAbort = () => this.close();
+    const onAbort = () => this.close(signal.reason);
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort, {once: true});
     this.#ended.finally(() => signal?.removeEventListener('abort', onAbort)).catch(() => {});
   }
 
-  async *[Symbol.asyncIterator]() {
-    if (this.#iterated) throw new PinfoldError('usage', 'its output can be read once');
-    this.#iterated = true;
-    const readers = new Map();
-    const next = (reader) => readers.set(reader, reader.next().then((item) => ({reader, item})));
-    for (const stream of ['stdout', 'stderr'])
-      if (this.#sockets[stream]) next(chunksOf(stream, this.#sockets[stream]));
-    while (readers.size > 0) {
-      const {reader, item} = await Promise.race(readers.values());
-      if (item.done) {
-        readers.delete(reader);
-      } else {
-        next(reader);
-        yield item.value;
-      }
-    }
+  /** One chunk, which is asked for as soon as somebody has had the one before. */
+  #read(stream, reader) {
+    const come = reader.next().then(
+      ({done, value}) => {
+        if (!done) this.#chunks.push({value, goOn: () => this.#read(stream, reader)});
+      },
+      (error) => this.#chunks.push({error}),
+    );
+    this.#reading.set(stream, come.then(() => this.#reading.delete(stream)));
   }
 
-  /** To its standard input; resolves when there is room for more. */
+  /** What comes next, for whoever asks: who stops asking loses nothing. */
+  async #next() {
+    while (this.#chunks.length === 0 && this.#reading.size > 0) await Promise.race(this.#reading.values());
+    const {value, goOn, error} = this.#chunks.shift() ?? {};
+    if (error) throw error;
+    goOn?.();
+    return value;
+  }
+
+  async *[Symbol.asyncIterator]() {
+    for (let chunk = await this.#next(); chunk; chunk = await this.#next()) yield chunk;
+  }
+
+  /** To its standard input; resolves when the host has taken it. */
   async write(data) {
     const socket = this.#sockets.stdin;
     if (!socket) throw new PinfoldError('usage', 'this command has no standard input', {hint: 'start it with stdin: true'});
-    if (!socket.write(data)) {
-      await new Promise((resolve) => {
-        socket.once('drain', resolve);
-        socket.once('close', resolve);
-      });
-    }
+    await new Promise((resolve, reject) => {
+      socket.write(data, (error) => (error ? reject(inputClosed()) : resolve()));
+    });
   }
 
   closeStdin() {
@@ -124,12 +131,11 @@ export class Process {
   /** Its end, with the output that wasn't iterated over. */
   async wait() {
     this.closeStdin();
-    const kept = {stdout: [], stderr: []};
-    if (!this.#iterated) for await (const {stream, data} of this) kept[stream].push(data);
+    for await (const {stream, data} of this) this.#kept[stream].push(data);
     const message = await this.#ended;
     return new ExecResult(message.result, this.execId, {
-      stdout: Buffer.concat(kept.stdout),
-      stderr: Buffer.concat(kept.stderr),
+      stdout: Buffer.concat(this.#kept.stdout),
+      stderr: Buffer.concat(this.#kept.stderr),
     });
   }
 
@@ -150,8 +156,8 @@ export class Process {
     await this.#ask({verb: 'resize', rows, columns});
   }
 
-  close() {
-    this.#connection?.close();
+  close(why = closed()) {
+    this.#connection?.close(why);
     for (const socket of Object.values(this.#sockets)) socket.destroy();
   }
 

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import process from 'node:process';
 
-import {PinfoldError, SandboxUnavailable, fromJson} from './errors.js';
+import {InvalidRequest, PinfoldError, SandboxUnavailable, fromJson} from './errors.js';
 
 function isProgram(file) {
   try {
@@ -52,20 +52,29 @@ export class Program {
   }
 
   spawn(args, more = {}, stdio = ['ignore', 'pipe', 'pipe']) {
-    return spawn(this.path, args, {
-      env: {...process.env, PINFOLD_STATE: this.state, ...more},
-      stdio,
-    });
+    try {
+      return spawn(this.path, args, {
+        env: {...process.env, PINFOLD_STATE: this.state, ...more},
+        stdio,
+      });
+    } catch (error) {
+      if (error.code !== 'ERR_INVALID_ARG_VALUE') throw error;
+      throw new InvalidRequest('invalid', 'a text has a zero byte');
+    }
   }
 
   /** What the command printed; its error as an exception. */
-  async call(args, more = {}) {
+  async call(args, more = {}, signal = undefined) {
+    signal?.throwIfAborted();
     const child = this.spawn(args, more);
+    const onAbort = () => child.kill('SIGKILL');
+    signal?.addEventListener('abort', onAbort, {once: true});
     const out = [];
     const err = [];
     child.stdout.on('data', (data) => out.push(data));
     child.stderr.on('data', (data) => err.push(data));
-    const code = await this.ended(child);
+    const code = await this.ended(child).finally(() => signal?.removeEventListener('abort', onAbort));
+    signal?.throwIfAborted();
     const text = Buffer.concat(out).toString();
     if (code !== 0) throw refusal(args, code, text, Buffer.concat(err).toString());
     return text;

@@ -44,8 +44,12 @@ function singles(options) {
   return Object.entries(options).filter(([, value]) => value !== undefined).map(([option, value]) => `--${option}=${value}`);
 }
 
-function pairs(option, map) {
-  return Object.entries(map ?? {}).map(([key, value]) => `--${option}=${key}=${value}`);
+/** null: the name alone. A name with a '=' would be another name with another value. */
+export function pairs(option, map) {
+  return Object.entries(map ?? {}).map(([key, value]) => {
+    if (key.includes('=')) throw new InvalidRequest('invalid', `'${key}' is no name for '--${option}': it has a '='`);
+    return value === null ? `--${option}=${key}` : `--${option}=${key}=${value}`;
+  });
 }
 
 function common(spec) {

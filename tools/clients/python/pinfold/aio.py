@@ -2,13 +2,15 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import contextlib
 import json
 import os
-from typing import Any, AsyncIterator, Awaitable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import Any, AsyncIterator, Awaitable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 from . import core, protocol
 from .core import READ, Data, T, as_bytes
-from .errors import PinfoldError, SandboxGone, closed, from_json, gone, unanswered
+from .errors import PinfoldError, SandboxGone, closed, from_json, gone, input_closed, no_input, unanswered
 from .program import (
     Program,
     copy_place,
@@ -94,6 +96,9 @@ class Process:
         self._connection, self._running = connection, core.Running()
         self._readers: Dict[str, asyncio.StreamReader] = {}
         self._transports: List[asyncio.BaseTransport] = []
+        self._reading: "Dict[asyncio.Future[bytes], str]" = {}
+        self._chunks: Deque[Tuple[str, bytes]] = collections.deque()
+        self._kept: Dict[str, List[bytes]] = {"stdout": [], "stderr": []}
         self._stdin: Optional[asyncio.StreamWriter] = None
         self._answers: "asyncio.Queue[Mapping[str, Any]]" = asyncio.Queue()
         self._result: "asyncio.Future[Mapping[str, Any]]" = asyncio.get_running_loop().create_future()
@@ -137,6 +142,7 @@ class Process:
                 else:
                     self._readers[name], transport = await _reader_of(fd)
                     self._transports.append(transport)
+                    self._read_on(name)
         finally:
             pipes.close_ours()
 
@@ -158,26 +164,34 @@ class Process:
                 self._answers.put_nowait({"error": error})
                 self._listener = asyncio.ensure_future(self._listen())
 
+    def _read_on(self, name: str) -> None:
+        self._reading[asyncio.ensure_future(self._readers[name].read(READ))] = name
+
+    async def _read(self) -> Optional[Tuple[str, bytes]]:
+        """What comes next, or None at the end of both. A read outlives who waited for it and was cancelled: it is the next
+        one's, so that nothing is lost."""
+        while self._reading:
+            await asyncio.wait(list(self._reading), return_when=asyncio.FIRST_COMPLETED)
+            for task in [task for task in self._reading if task.done()]:
+                name, data = self._reading.pop(task), task.result()
+                if data:
+                    self._read_on(name)
+                    return name, data
+        return None
+
     async def __aiter__(self) -> AsyncIterator[Tuple[str, bytes]]:
-        reading = {asyncio.ensure_future(reader.read(READ)): name for name, reader in self._readers.items()}
-        try:
-            while reading:
-                done, _ = await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    name, data = reading.pop(task), task.result()
-                    if data:
-                        reading[asyncio.ensure_future(self._readers[name].read(READ))] = name
-                        yield name, data
-        finally:
-            for task in reading:
-                task.cancel()
+        while (chunk := self._chunks.popleft() if self._chunks else await self._read()) is not None:
+            yield chunk
 
     async def write(self, data: Data) -> None:
         """To its standard input; waits while the command doesn't take it."""
         if self._stdin is None:
-            raise PinfoldError("usage", "this command has no standard input", hint="start it with stdin=True")
-        self._stdin.write(as_bytes(data))
-        await self._stdin.drain()
+            raise no_input()
+        try:
+            self._stdin.write(as_bytes(data))
+            await self._stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            raise input_closed() from None
 
     def close_stdin(self) -> None:
         if self._stdin is not None:
@@ -189,17 +203,27 @@ class Process:
         if self._result.cancelled():
             raise closed()
         self.close_stdin()
-        texts = await asyncio.gather(*(reader.read() for reader in self._readers.values()))
+        while (chunk := await self._read()) is not None:
+            self._chunks.append(chunk)
         result = await asyncio.shield(self._result)
-        streams = dict(zip(self._readers, texts))
-        return exec_result(result, self.exec_id, [streams.get("stdout", b""), streams.get("stderr", b"")])
+        while self._chunks:
+            name, data = self._chunks.popleft()
+            self._kept[name].append(data)
+        return exec_result(result, self.exec_id, [b"".join(self._kept[name]) for name in ("stdout", "stderr")])
 
     async def _ask(self, request: Mapping[str, Any]) -> None:
+        """Whether its end or the answer comes first, nothing is left to wait for."""
+        if self._connection.is_closed:
+            raise closed()
         await self._connection.send(request)
-        if not self._result.done():
-            answer = await self._connection.answered(self._answers.get())
-            if "error" in answer:
-                raise answer["error"]
+        answer = asyncio.ensure_future(self._answers.get())
+        first = asyncio.wait({answer, self._result}, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            await self._connection.answered(first)
+        finally:
+            answer.cancel()
+        if answer.done() and not answer.cancelled() and "error" in answer.result():
+            raise answer.result()["error"]
 
     async def signal(self, number: protocol.Signal) -> None:
         await self._ask(self._running.signalling(number))
@@ -216,7 +240,12 @@ class Process:
             self._listener.cancel()
         if not self._result.done():
             self._result.cancel()
+        elif not self._result.cancelled():
+            self._result.exception()  # nobody need have asked for it
         self.close_stdin()
+        for task in self._reading:
+            task.cancel()
+        self._reading = {}
         for transport in self._transports:
             transport.close()
         self._connection.close()
@@ -446,19 +475,31 @@ class SandboxClient:
                 stderr=asyncio.subprocess.PIPE,
                 limit=limit,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise unavailable(self.program.path, error) from error
 
     async def call(self, arguments: Sequence[str], more: Mapping[str, str] = {}) -> bytes:
         process = await self.spawn(arguments, more)
-        out, err = await process.communicate()
+        try:
+            out, err = await process.communicate()
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            raise
         return output_of(arguments, process.returncode, out, err)
 
     async def create(self, spec: Optional[SandboxSpec] = None, **fields: Any) -> SandboxHandle:
-        """A new sandbox, of a SandboxSpec or of its fields."""
-        name, arguments, environment = core.creating(spec, fields)
-        await self.call(arguments, environment)
-        return SandboxHandle(self, name)
+        """A new sandbox, of a SandboxSpec or of its fields. Cancelled, none is left whose name nobody has."""
+        new = core.creating(spec, fields)
+        try:
+            await self.call(new.arguments, new.environment)
+        except BaseException as error:
+            if new.is_orphan(error):
+                with contextlib.suppress(PinfoldError):
+                    await self.remove(new.name)
+            raise
+        return SandboxHandle(self, new.name)
 
     async def get(self, name: str) -> SandboxHandle:
         """One that lives; SandboxNotFound otherwise."""

@@ -13,7 +13,7 @@ from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from . import core, protocol
 from .core import READ, Data, T, as_bytes
-from .errors import PinfoldError, SandboxGone, closed, from_json, gone, unanswered
+from .errors import PinfoldError, SandboxGone, closed, from_json, gone, input_closed, no_input, unanswered
 from .program import (
     Program,
     checked,
@@ -126,7 +126,9 @@ class Process:
     def write(self, data: Data) -> None:
         """To its standard input. What it prints meanwhile is kept, so that neither side waits for ever."""
         left = memoryview(as_bytes(data))
-        fd = self._ours["stdin"]
+        fd = self._ours.get("stdin")
+        if fd is None:
+            raise no_input()
         self._selector.register(fd, selectors.EVENT_WRITE, "stdin")
         try:
             while left:
@@ -135,6 +137,8 @@ class Process:
                         left = left[os.write(fd, left) :]
                     else:
                         self._read(key.data)
+        except BrokenPipeError:
+            raise input_closed() from None
         finally:
             self._selector.unregister(fd)
 
@@ -146,7 +150,7 @@ class Process:
     def wait(self, timeout: Optional[float] = None) -> ExecResult:
         """Its end, with the output that wasn't iterated over. TimeoutError leaves it running."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        if self._running.result is None and self._connection.socket.fileno() < 0:
+        if self._running.result is None and self._connection.is_closed:
             raise closed()
         self.close_stdin()
         while self._has_output():
@@ -176,6 +180,8 @@ class Process:
             self._connection.socket.settimeout(None)
 
     def _ask(self, request: Mapping[str, Any]) -> None:
+        if self._connection.is_closed:
+            raise closed()
         with self._connection.within(self._connection.answer):
             self._connection.send(request)
             while self._running.note(self._connection.receive()):
@@ -430,10 +436,16 @@ class SandboxClient:
         self.answer_timeout = answer_timeout
 
     def create(self, spec: Optional[SandboxSpec] = None, **fields: Any) -> SandboxHandle:
-        """A new sandbox, of a SandboxSpec or of its fields."""
-        name, arguments, environment = core.creating(spec, fields)
-        checked(self.program.call(arguments, environment), arguments)
-        return SandboxHandle(self, name)
+        """A new sandbox, of a SandboxSpec or of its fields. Interrupted (by any exception), none is left whose name nobody has."""
+        new = core.creating(spec, fields)
+        try:
+            checked(self.program.call(new.arguments, new.environment), new.arguments)
+        except BaseException as error:
+            if new.is_orphan(error):
+                with contextlib.suppress(PinfoldError):
+                    self.remove(new.name)
+            raise
+        return SandboxHandle(self, new.name)
 
     def get(self, name: str) -> SandboxHandle:
         """One that lives; SandboxNotFound otherwise."""

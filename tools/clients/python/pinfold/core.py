@@ -6,6 +6,7 @@ a command that runs on; Idle keeps the connections that nobody uses.
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import socket
 import threading
@@ -121,11 +122,24 @@ def whole(result: ExecResult, path: str) -> bytes:
     return result.stdout_bytes
 
 
-def creating(spec: Optional[SandboxSpec], fields: Mapping[str, Any]) -> Tuple[str, List[str], Mapping[str, str]]:
+@dataclass(frozen=True)
+class Creation:
     """The name of a new sandbox, and how the command is called for it."""
+
+    name: str
+    is_made_up: bool
+    arguments: List[str]
+    environment: Mapping[str, str]
+
+    def is_orphan(self, error: BaseException) -> bool:
+        """It may have come to be just when its maker was interrupted. One that was named could be somebody else's, older."""
+        return self.is_made_up and not isinstance(error, PinfoldError)
+
+
+def creating(spec: Optional[SandboxSpec], fields: Mapping[str, Any]) -> Creation:
     wanted = SandboxSpec(**fields) if spec is None else spec
     name = wanted.name or made_up_name()
-    return name, up_arguments(wanted, name), up_environment(wanted)
+    return Creation(name, not wanted.name, up_arguments(wanted, name), up_environment(wanted))
 
 
 class Channel:
@@ -223,7 +237,12 @@ class Held(Channel):
         super().__init__(name)
         self.answer = answer  # seconds for what is answered at once
         self.overdue = False  # an answer may still come, to something that nobody asks any more
+        self._owner = os.getpid()
         self.socket = protocol.connect(state, name)
+
+    @property
+    def is_closed(self) -> bool:
+        return self.socket.fileno() < 0
 
     def is_dead(self) -> bool:
         """The supervisor closes connections that are idle when there are too many."""
@@ -235,6 +254,10 @@ class Held(Channel):
             return True
 
     def close(self) -> None:
+        """For a child too that was forked meanwhile, and holds it; in such a child for itself alone."""
+        if os.getpid() == self._owner:
+            with contextlib.suppress(OSError):
+                self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
 
 
@@ -242,13 +265,25 @@ C = TypeVar("C", bound=Held)
 
 
 class Idle(Generic[C]):
-    """Connections that nobody uses. Several threads may take and give."""
+    """Connections that nobody uses. Several threads may take and give. After a fork those of before are the parent's: two
+    processes that read from one would have each other's answers."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._renew([])
+
+    def _renew(self, foreign: List[C]) -> None:
+        self._owner = os.getpid()
+        self._lock = threading.Lock()  # that of before may have been held by a thread that isn't here
         self._held: List[C] = []
+        for connection in foreign:
+            connection.close()
+
+    def _own(self) -> None:
+        if self._owner != os.getpid():
+            self._renew(self._held)
 
     def take(self) -> Optional[C]:
+        self._own()
         while True:
             with self._lock:
                 if not self._held:
@@ -259,6 +294,7 @@ class Idle(Generic[C]):
             connection.close()
 
     def give(self, connection: C) -> None:
+        self._own()
         with self._lock:
             if len(self._held) < IDLE_CONNECTIONS:
                 self._held.append(connection)
@@ -266,6 +302,7 @@ class Idle(Generic[C]):
         connection.close()
 
     def clear(self) -> None:
+        self._own()
         with self._lock:
             held, self._held = self._held, []
         for connection in held:

@@ -83,6 +83,14 @@ def closed() -> PinfoldError:
     return PinfoldError("usage", "the process was closed, which ends its command", hint="wait() before close()")
 
 
+def no_input() -> PinfoldError:
+    return PinfoldError("usage", "this command has no standard input", hint="start it with stdin=True")
+
+
+def input_closed() -> PinfoldError:
+    return PinfoldError("system", "the command takes no more input", hint="it has ended, or closed its standard input")
+
+
 def from_json(error: Mapping[str, Any]) -> PinfoldError:
     kind = str(error.get("kind", "internal"))
     return KINDS.get(kind, PinfoldError)(

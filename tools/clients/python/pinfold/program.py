@@ -4,11 +4,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import protocol
-from .errors import PinfoldError, SandboxUnavailable, from_json
-from .spec import Path
+from .errors import InvalidRequest, PinfoldError, SandboxUnavailable, from_json
+from .spec import Path, pairs
 
 
 class Program:
@@ -30,12 +30,15 @@ class Program:
         given: Dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
         try:
             return subprocess.run(self.argv(arguments), env=self.environment(more), capture_output=True, **given)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise unavailable(self.path, error) from error
 
 
-def unavailable(path: str, error: OSError) -> SandboxUnavailable:
-    return SandboxUnavailable("unsupported", f"can't run '{path}': {error.strerror}")
+def unavailable(path: str, error: Union[OSError, ValueError]) -> PinfoldError:
+    """ValueError: a text that no argument and no variable can be."""
+    if isinstance(error, OSError):
+        return SandboxUnavailable("unsupported", f"can't run '{path}': {error.strerror}")
+    return InvalidRequest("invalid", "a text has a zero byte, or half a character")
 
 
 def output_of(arguments: Sequence[str], code: Optional[int], out: bytes, err: bytes) -> bytes:
@@ -55,8 +58,7 @@ def checked(done: "subprocess.CompletedProcess[bytes]", arguments: Sequence[str]
 
 
 def list_arguments(labels: Optional[Mapping[str, Optional[str]]]) -> List[str]:
-    pairs = (key if value is None else f"{key}={value}" for key, value in (labels or {}).items())
-    return ["ls", "--json", *(f"--label={pair}" for pair in pairs)]
+    return ["ls", "--json", *pairs("label", labels or {})]
 
 
 def log_arguments(

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal as signals
 import socket
@@ -25,6 +26,8 @@ ANSWER = 30.0  # seconds for what is answered at once
 CONNECT = 5
 REPLY_MAX = 3 * 1024**3
 SOURCE_MAX = 100 * 1024  # an argument has 128 KiB at most: longer sources go in by standard input
+
+NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 Command = Union[str, Sequence[str]]
 Signal = Union[int, str, signals.Signals]
@@ -64,7 +67,10 @@ def answer(message: Mapping[str, Any]) -> Mapping[str, Any]:
 def arguments(command: Command) -> List[str]:
     if isinstance(command, (str, bytes)):
         raise InvalidRequest("invalid", "a command is a list of arguments", hint="run_shell() takes text")
-    return [os.fspath(part) for part in command]
+    given = [os.fspath(part) for part in command]
+    if not all(isinstance(part, str) and "\0" not in part for part in given):
+        raise InvalidRequest("invalid", "an argument is text without a zero byte", pointer="/args")
+    return given
 
 
 def milliseconds(seconds: float) -> int:
@@ -171,8 +177,8 @@ def _open_folder(state: str, name: str) -> int:
 
 def connect(state: str, name: str) -> socket.socket:
     """A blocking connection to the sandbox's supervisor, which lets in at once, or is stopped and has its queue full."""
-    if not name or "/" in name or name.startswith("."):
-        raise InvalidRequest("invalid", f"'{name}' is no name of a sandbox")
+    if not NAME.fullmatch(name) or ".." in name:
+        raise InvalidRequest("invalid", f"'{name[:70]}' is no name of a sandbox")
     try:
         folder = _open_folder(state, name)
     except (FileNotFoundError, NotADirectoryError):

@@ -83,6 +83,14 @@ def _options(spec: SandboxSpec) -> List[str]:
     return options + [f"--secret-from-env={key}={variable(key)}" for key in spec.secret_values]
 
 
+def pairs(option: str, given: Mapping[str, Optional[str]]) -> List[str]:
+    """None: the name alone. A name with a '=' would be another name with another value."""
+    for name in given:
+        if "=" in name:
+            raise InvalidRequest("invalid", f"'{name}' is no name for '--{option}': it has a '='")
+    return [f"--{option}={name}" if value is None else f"--{option}={name}={value}" for name, value in given.items()]
+
+
 def up_arguments(spec: SandboxSpec, name: str) -> List[str]:
     """The command line of `pinfold up`, without the program."""
     single = {
@@ -94,8 +102,7 @@ def up_arguments(spec: SandboxSpec, name: str) -> List[str]:
     }
     arguments = ["up", "--json", *_options(spec)]
     arguments += [f"{option}={value}" for option, value in single.items() if value is not None]
-    arguments += [f"--env={key}={value}" for key, value in spec.env.items()]
-    arguments += [f"--label={key}={value}" for key, value in spec.labels.items()]
+    arguments += pairs("env", spec.env) + pairs("label", spec.labels)
     if spec.tty:
         arguments.append("--tty")
     return [*arguments, "--", name]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 from concurrent.futures import Future
@@ -101,11 +102,25 @@ class ToolSandbox:
         self.program = Program(program, state)
         self._spec = SandboxSpec(**fields) if spec is None else spec
         self._arguments = tool_arguments(self._spec)
+        self._server: Optional["subprocess.Popen[bytes]"] = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._owner = os.getpid()
         self._lock = threading.Lock()  # of what follows
         self._writing = threading.Lock()  # apart: a server that is busy with its answers reads later
-        self._server: Optional["subprocess.Popen[bytes]"] = None
+        if self._server is not None and self._server.stdin is not None and not self._server.stdin.closed:
+            null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            os.dup2(null, self._server.stdin.fileno(), inheritable=False)  # its end, and what is still to be flushed
+            os.close(null)
+        self._server = None
         self._waiting: Dict[int, "Future[Mapping[str, Any]]"] = {}
         self._last = 0
+
+    def _own(self) -> None:
+        """After a fork the server is the parent's: its answers would be taken for those of calls with the same number."""
+        if self._owner != os.getpid():
+            self._begin()
 
     def _start(self) -> "subprocess.Popen[bytes]":
         if self._server is None:
@@ -170,6 +185,7 @@ class ToolSandbox:
         the policy forbids is an exception; what the function does is a ToolResult."""
         given = {key: value for key, value in locals().items() if key != "self"}
         waiting: "Future[Mapping[str, Any]]" = Future()
+        self._own()
         with self._lock:
             server = self._start()
             self._last += 1
@@ -189,6 +205,7 @@ class ToolSandbox:
 
     def close(self) -> None:
         """Ends the calls that still run."""
+        self._own()
         with self._lock:
             server = self._server
         if server is None:
