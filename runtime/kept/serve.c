@@ -361,7 +361,8 @@ static bool live(struct pin_kept *kept, struct pin_error *err) {
     if (!watch(kept, err) || !await_init(kept, err) || !open_doors(kept, err))
         return false;
     pin_kept_sample(kept);
-    kept->given->ready(kept->given->self);
+    if (!kept->given->ready(kept->given->self, err))
+        return false;
     while (!kept->over)
         if (!step(kept, err))
             return false;

@@ -101,7 +101,7 @@ struct pin_kept_given { /* borrowed */
     void (*used)(void *self, uint64_t memory_byte_ms, uint64_t execs);
     /* What was denied while it ran goes into its result; false: some of it isn't in the audit log. */
     bool (*denied)(void *self, const struct pin_kept_command *command, struct pin_result *result);
-    void (*ready)(void *self); /* clients can connect now */
+    bool (*ready)(void *self, struct pin_error *err); /* clients can connect now; false: it ends */
     /* Kills what is left, and removes cgroups and slot; called once, before the last replies are sent. */
     bool (*destroy)(void *self, struct pin_error *err);
 };

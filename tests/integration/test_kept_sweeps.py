@@ -142,6 +142,26 @@ def test_an_up_whose_caller_is_killed_at_any_call_leaves_all_or_nothing(kept_by_
     sweep(kept, tmp_path, kept.argv("up", "work", "--policy", policy), after)
 
 
+def test_a_sandbox_that_is_up_when_its_caller_has_gone_ends(kept_by_root, tmp_path):
+    """The caller of a client that was cancelled, say: nobody may even know the name. The log tells of its start and its end."""
+    kept = kept_by_root
+    log = tmp_path / "audit/audit.jsonl"
+    argv = kept.argv("up", "work", "--policy", kept.pinfold.policy(audit={"record": ["lifecycle"]}))
+
+    def call(argv):
+        return kept.pinfold.call(argv, env=kept.pinfold.environment(PINFOLD_AUDIT=str(log)))
+
+    def events():
+        return [json.loads(line)["event"] for line in log.read_text().splitlines()] if log.exists() else []
+    waits = [place for place in traced(call, argv, tmp_path / "trace") if place[0] == "wait4"]
+    kept.ok("rm", "--force", "work")
+    before = len(events())
+    assert killed_at(call, argv, waits[-1])
+    eventually(lambda: events()[before:] == ["start", "end"], "it lives on")
+    eventually(lambda: kept.list() == [], "its directory stays")
+    nothing_is_left(kept)
+
+
 @pytest.mark.skipif(not BUSYBOX.exists(), reason="needs busybox-static")
 def test_a_commit_that_is_killed_at_any_call_leaves_the_sandbox_and_the_images_whole(box, tmp_path):
     if box.pinfold.rootless:

@@ -71,19 +71,24 @@ struct told { /* NONE: it is up */
     char fingerprint[PIN_DIGEST_TEXT];
 };
 
-static void tell(struct up *up, const struct pin_error *err) {
+/* False: nobody waits for it any more. */
+static bool tell(struct up *up, const struct pin_error *err) {
     struct told told = {.err = *err};
     memcpy(told.fingerprint, up->fingerprint, sizeof(told.fingerprint));
-    pin_ignore(write(up->told, &told, sizeof(told))); /* nobody may be waiting any more */
+    bool heard = write(up->told, &told, sizeof(told)) == (ssize_t)sizeof(told);
     pin_close_fd(&up->told);
+    return heard;
 }
 
-static void tell_ready(void *self) {
+/* A caller that was interrupted, or cancelled, may not even know the name: nobody would ever use or end it.
+ */
+static bool tell_ready(void *self, struct pin_error *err) {
     static const struct pin_error none = {0};
     struct up *up = self;
-    up->ready = true;
     (void)malloc_trim(0); /* what reading the policy and building took isn't needed any more */
-    tell(up, &none);
+    up->ready = tell(up, &none);
+    return up->ready ||
+           pin_fail(err, PIN_ERROR_SYSTEM, "who asked for the sandbox has gone before it was up");
 }
 
 static bool finish_workspace(struct up *up, struct pin_error *err) {
@@ -330,7 +335,7 @@ static void supervise(struct up *up, const struct up_options *values) {
     if (!ok && !up->ready) {
         if (ours)
             forget_home(up);
-        tell(up, &err);
+        (void)tell(up, &err); /* nobody to tell: nothing is left either way */
     }
     if (!built && up->slot.table >= 0) {
         struct pin_error later = {0};
