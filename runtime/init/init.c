@@ -30,6 +30,8 @@
 
 #define CHILDREN_MAX 512
 #define REAP_BATCH 64 /* a flood of zombies must not keep us from the supervisor's requests */
+#define QUEUE_MAX 64  /* messages that go together: who listens is woken once */
+#define SMALL_REQUEST 4096
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
 struct child {
@@ -42,18 +44,47 @@ struct child {
 
 static struct child children[CHILDREN_MAX];
 
+static struct pin_init_message queue[QUEUE_MAX];
+static size_t queued;
+
 struct request {
     uint32_t id;
     struct pin_init_exec head;
     int fds[PIN_INIT_FDS_MAX];
     size_t fd_count;
-    char *memory; /* the payload, then the two arrays */
+    char *memory; /* the payload, then the two arrays; NULL: none */
     size_t size;
+    bool is_mapped;
     const char *cwd;
     char **argv, **envp;
     int terminal; /* the slave, or -1 */
 };
 
+/* The control socket blocks, and takes what is this small whole. */
+static void send_whole(const struct msghdr *message, size_t size) {
+    ssize_t sent;
+    do
+        sent = sendmsg(PIN_INIT_CONTROL_FD, message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent != (ssize_t)size)
+        _exit(1); /* the supervisor is gone, and so is the sandbox */
+}
+
+static void flush(void) {
+    struct iovec all = {queue, queued * sizeof(queue[0])};
+    if (queued > 0)
+        send_whole(&(struct msghdr){.msg_iov = &all, .msg_iovlen = 1}, all.iov_len);
+    queued = 0;
+}
+
+/* Sent with those that follow it, before anything is waited for. */
+static void queue_message(uint32_t type, uint32_t id, int32_t value) {
+    if (queued == QUEUE_MAX)
+        flush();
+    queue[queued++] = (struct pin_init_message){type, id, value, 0};
+}
+
+/* At once, and behind what is queued. */
 static void send_message(uint32_t type, uint32_t id, int32_t value, const char *stage, int fd) {
     struct pin_init_message head = {type, id, value, stage != NULL};
     char byte = stage != NULL ? *stage : 0;
@@ -66,6 +97,7 @@ static void send_message(uint32_t type, uint32_t id, int32_t value, const char *
         char room[CMSG_SPACE(sizeof(int))];
     } control = {0};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = stage != NULL ? 2 : 1};
+    flush();
     if (fd >= 0) {
         message.msg_control = control.room;
         message.msg_controllen = sizeof(control.room);
@@ -75,12 +107,7 @@ static void send_message(uint32_t type, uint32_t id, int32_t value, const char *
         rights->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(rights), &fd, sizeof(int));
     }
-    ssize_t sent;
-    do /* a blocking stream socket takes a message this small whole */
-        sent = sendmsg(PIN_INIT_CONTROL_FD, &message, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
-    if (sent != (ssize_t)(sizeof(head) + (stage != NULL)))
-        _exit(1); /* the supervisor is gone, and so is the sandbox */
+    send_whole(&message, sizeof(head) + (stage != NULL));
 }
 
 static void send_not_started(uint32_t id, int error, enum pin_init_stage stage) {
@@ -144,16 +171,38 @@ static char **take_strings(char **at, const char *end, char **array, uint32_t co
     return array;
 }
 
+/* One at a time is served; what it was is wiped, since there may be secrets in its environment. */
+static bool find_room(struct request *request, size_t size) {
+    static _Alignas(char *) char small[SMALL_REQUEST];
+    request->size = size;
+    request->is_mapped = size > sizeof(small);
+    request->memory = !request->is_mapped
+                          ? small
+                          : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (request->memory == MAP_FAILED)
+        request->memory = NULL;
+    return request->memory != NULL;
+}
+
+static void release(struct request *request) {
+    if (request->memory != NULL && request->is_mapped)
+        (void)munmap(request->memory, request->size);
+    else if (request->memory != NULL)
+        explicit_bzero(request->memory, request->size);
+    for (size_t i = 0; i < request->fd_count; i++)
+        (void)close(request->fds[i]);
+    if (request->terminal >= 0)
+        (void)close(request->terminal);
+}
+
 /* Every string has at least its zero, so the counts are bounded by the length of the payload. */
-static bool map_request(struct request *request, uint32_t length) {
+static bool take_request(struct request *request, uint32_t length) {
     uint64_t strings = (uint64_t)request->head.argc + request->head.envc;
     if (request->head.argc == 0 || strings >= length)
         _exit(1);
     size_t arrays = (size_t)(strings + 2) * sizeof(char *);
     size_t text = ((size_t)length + sizeof(char *) - 1) & ~(sizeof(char *) - 1);
-    request->size = text + arrays;
-    request->memory = mmap(NULL, request->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (request->memory == MAP_FAILED)
+    if (!find_room(request, text + arrays))
         return false;
     receive_rest(request->memory, length);
     char *at = request->memory;
@@ -330,8 +379,14 @@ static struct child *free_place(void) {
     return NULL;
 }
 
+static bool reap(void);
+
 static void start(struct request *request) {
     struct child *place = free_place();
+    if (place == NULL) {
+        (void)reap(); /* who has ended has a place until then */
+        place = free_place();
+    }
     int master = -1;
     if (place == NULL) {
         send_not_started(request->id, EAGAIN, PIN_INIT_STAGE_FORK);
@@ -348,12 +403,13 @@ static void start(struct request *request) {
     } else {
         *place = (struct child){pid, request->id, (request->head.flags & PIN_INIT_LAST) != 0,
                                 (request->head.flags & PIN_INIT_USER) != 0, request->head.uid};
-        send_message(PIN_INIT_STARTED, request->id, pid, NULL, master);
+        if (master >= 0)
+            send_message(PIN_INIT_STARTED, request->id, pid, NULL, master);
+        else
+            queue_message(PIN_INIT_STARTED, request->id, pid);
     }
     if (master >= 0)
         (void)close(master);
-    if (request->terminal >= 0)
-        (void)close(request->terminal);
 }
 
 static void execute(struct request *request, uint32_t length) {
@@ -367,9 +423,8 @@ static void execute(struct request *request, uint32_t length) {
     wanted += (request->head.flags & PIN_INIT_MODULE) != 0;
     if (request->head.entrances > PIN_INIT_FDS_MAX || wanted + request->head.entrances != request->fd_count)
         _exit(1);
-    if (map_request(request, length)) {
+    if (take_request(request, length)) {
         start(request);
-        (void)munmap(request->memory, request->size);
     } else {
         int cause = errno;
         discard(length);
@@ -415,18 +470,15 @@ static void pass_signal(uint32_t id, int signal) {
     }
 }
 
-static void serve(void) {
+static void serve(struct request *request) {
     struct pin_init_message head;
-    struct request request = {.terminal = -1};
-    receive_head(&head, &request);
-    request.id = head.id;
+    receive_head(&head, request);
+    request->id = head.id;
     switch (head.type) {
-    case PIN_INIT_EXEC: execute(&request, head.length); break;
+    case PIN_INIT_EXEC: execute(request, head.length); break;
     case PIN_INIT_SIGNAL: pass_signal(head.id, head.value); break;
     default: _exit(1);
     }
-    for (size_t i = 0; i < request.fd_count; i++)
-        (void)close(request.fds[i]);
 }
 
 static void report(pid_t pid, int status) {
@@ -436,9 +488,11 @@ static void report(pid_t pid, int status) {
         bool last = children[i].last;
         uint32_t id = children[i].id;
         children[i] = (struct child){0};
-        send_message(PIN_INIT_EXITED, id, status, NULL, -1);
-        if (last)
+        queue_message(PIN_INIT_EXITED, id, status);
+        if (last) {
+            flush();
             _exit(0);
+        }
         return;
     }
 }
@@ -480,11 +534,13 @@ int main(void) {
     for (bool more = true;;) {
         if (ppoll(ready, 2, more ? &at_once : NULL, NULL) < 0)
             return 1;
-        struct signalfd_siginfo info;
-        if (ready[1].revents != 0) /* one read: processes inside may send SIGCHLD without end */
-            (void)!read(signals, &info, sizeof(info));
-        more = reap();
+        struct request request = {.terminal = -1};
         if (ready[0].revents != 0)
-            serve();
+            serve(&request);
+        struct signalfd_siginfo info; /* one read: processes inside may send SIGCHLD without end */
+        (void)!read(signals, &info, sizeof(info));
+        more = reap(); /* what was started may have ended by now: then both are told at once */
+        flush();
+        release(&request);
     }
 }

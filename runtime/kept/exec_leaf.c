@@ -12,18 +12,19 @@ static bool is_watched(const struct pin_kept *kept) {
     return kept->given->sandbox->watch >= 0;
 }
 
-static void free_leaf(struct leaf *leaf) {
+static void free_leaf(struct pin_kept *kept, struct leaf *leaf) {
+    kept->open_leaves -= leaf->open;
     while (leaf->entrance_count > 0)
         (void)close(leaf->entrances[--leaf->entrance_count]);
     pin_cgroup_free(leaf->group);
     *leaf = (struct leaf){0};
 }
 
-static void remove_leaf(struct leaf *leaf) {
+static void remove_leaf(struct pin_kept *kept, struct leaf *leaf) {
     struct pin_error later = {0};
     if (leaf->group != NULL)
         (void)pin_cgroup_remove(leaf->group, 0, &later); /* or with the sandbox's */
-    free_leaf(leaf);
+    free_leaf(kept, leaf);
 }
 
 static bool make_leaf(struct exec *exec, struct pin_error *err) {
@@ -86,19 +87,28 @@ bool pin_exec_usage(const struct exec *exec, struct pin_cgroup_usage *usage) {
     return true;
 }
 
+/* Few at a time: commands may be many, and descriptors aren't. */
+static void keep_open(struct pin_kept *kept, struct leaf *leaf) {
+    if (leaf->open || kept->open_leaves == LEAVES_KEPT)
+        return;
+    leaf->open = pin_cgroup_leaf_keep_open(leaf->group);
+    kept->open_leaves += leaf->open;
+}
+
 void pin_exec_leave(struct exec *exec) {
     struct pin_kept *kept = exec->kept;
     struct leaf *leaf = &exec->leaf;
     if (leaf->group != NULL && leaf->entered && !leaf->spent && !is_watched(kept) && !kept->ending &&
         kept->leaf_count < LEAVES_KEPT && pin_cgroup_leaf_renew(leaf->group, &leaf->start)) {
+        keep_open(kept, leaf);
         kept->leaves[kept->leaf_count++] = *leaf;
         *leaf = (struct leaf){0};
     }
-    remove_leaf(leaf);
+    remove_leaf(kept, leaf);
 }
 
 /* What becomes of the directories is the sandbox's end. */
 void pin_kept_free_leaves(struct pin_kept *kept) {
     while (kept->leaf_count > 0)
-        free_leaf(&kept->leaves[--kept->leaf_count]);
+        free_leaf(kept, &kept->leaves[--kept->leaf_count]);
 }

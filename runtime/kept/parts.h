@@ -61,6 +61,7 @@ struct leaf {
     struct pin_cgroup_usage start; /* what was used before the command */
     bool entered;                  /* and proved empty after it */
     bool spent;                    /* killed: on v1 nobody can fork in it any more */
+    bool open;                     /* its counters stay open */
 };
 
 struct pin_exec_user {
@@ -174,7 +175,7 @@ struct pin_kept {
     struct wait waits[WAITS_MAX];
     struct ended ended[ENDS_KEPT];
     struct leaf leaves[LEAVES_KEPT]; /* nobody's */
-    size_t leaf_count;
+    size_t leaf_count, open_leaves;
     uint32_t last_exec, last_leaf;
     uint64_t last_lent;
     uint64_t started_ns, active_ns, idle_ns, lifetime_ns, oom_kills, exec_oom_kills, egress_events;

@@ -319,6 +319,45 @@ static void a_struck_leaf_is_signalled_whole_and_nobody_is_waited_for(void **sta
     end(group);
 }
 
+static bool is_nobody_in(const struct pin_cgroup *group) {
+    struct pin_error err = {0};
+    bool empty = false;
+    if (!pin_cgroup_is_empty(group, &empty, &err))
+        fail_msg("%s", err.message);
+    return empty;
+}
+
+/* With files that stay open each reading is still of that moment: who came after the first one is seen. */
+static void a_leaf_with_open_counters_counts_on(void **state) {
+    (void)state;
+    need(1u << PIN_PROTECT_PIDS | 1u << PIN_PROTECT_MEMORY);
+    struct pin_error err = {0};
+    struct pin_cgroup_usage before, after;
+    struct pin_cgroup *group = make(7, &no_limits);
+    struct pin_cgroup *leaf = pin_cgroup_leaf_create(group, "counted", &err);
+    assert_non_null(leaf);
+    assert_true(pin_cgroup_leaf_keep_open(leaf));
+    assert_true(is_nobody_in(leaf));
+    assert_true(pin_cgroup_usage_read(leaf, &before, &err));
+    for (int round = 0; round < 3; round++) {
+        pid_t child = start(leaf, sleep_forever);
+        assert_false(is_nobody_in(leaf));
+        assert_int_equal(kill(child, SIGKILL), 0);
+        siginfo_t info;
+        assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+        assert_true(is_nobody_in(leaf)); /* a zombie doesn't count */
+        (void)wait_for(child);
+        assert_true(is_nobody_in(leaf));
+        (void)wait_for(start(leaf, spin_a_while));
+        assert_true(pin_cgroup_usage_read(leaf, &after, &err));
+        assert_true(after.cpu_ns > before.cpu_ns);
+        before = after;
+    }
+    assert_true(pin_cgroup_remove(leaf, PATIENCE_NS, &err));
+    pin_cgroup_free(leaf);
+    end(group);
+}
+
 static void a_group_with_groups_below_is_killed_and_removed_whole(void **state) {
     (void)state;
     need(1u << PIN_PROTECT_PIDS);
@@ -548,6 +587,7 @@ int main(void) {
         cmocka_unit_test(processor_time_is_counted_and_capped),
         cmocka_unit_test(a_kill_reaches_those_that_fork_meanwhile),
         cmocka_unit_test(a_struck_leaf_is_signalled_whole_and_nobody_is_waited_for),
+        cmocka_unit_test(a_leaf_with_open_counters_counts_on),
         cmocka_unit_test(a_group_with_groups_below_is_killed_and_removed_whole),
         cmocka_unit_test(waiting_for_the_living_ends_with_an_error),
         cmocka_unit_test(what_a_dead_owner_left_is_replaced),

@@ -64,6 +64,7 @@ void pin_cgroup_free(struct pin_cgroup *group) {
         pin_close_fd(&group->dirs[i].fd);
     pin_close_fd(&group->oom_fd);
     pin_close_fd(&group->oom_counter);
+    pin_cgroup_close_counters(group);
     free(group);
 }
 

@@ -13,10 +13,7 @@
 
 enum { PAUSE_MOST_NS = 5000000 };
 
-ssize_t pin_cgroup_file_read(int dir, const char *file, char *text, size_t room) {
-    PIN_CLOSE int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
+static ssize_t read_all(int fd, char *text, size_t room) {
     size_t used = 0;
     while (used + 1 < room) {
         ssize_t got = read(fd, text + used, room - 1 - used);
@@ -30,15 +27,20 @@ ssize_t pin_cgroup_file_read(int dir, const char *file, char *text, size_t room)
     return (ssize_t)used;
 }
 
+ssize_t pin_cgroup_file_read(int dir, const char *file, char *text, size_t room) {
+    PIN_CLOSE int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -1 : read_all(fd, text, room);
+}
+
 bool pin_cgroup_file_write(int dir, const char *file, const char *value) {
     PIN_CLOSE int fd = openat(dir, file, O_WRONLY | O_CLOEXEC);
     return fd >= 0 && write(fd, value, strlen(value)) == (ssize_t)strlen(value);
 }
 
-/* A number and the end of its line. */
-static bool take_number(const char *text, uint64_t *value) {
+bool pin_cgroup_take_number(const char *text, uint64_t *value) {
     char digits[24];
     size_t size = strcspn(text, "\n");
+    errno = EINVAL;
     if (size == 0 || size >= sizeof(digits))
         return false;
     memcpy(digits, text, size);
@@ -50,15 +52,14 @@ bool pin_cgroup_file_u64(int dir, const char *file, uint64_t *value) {
     char text[64];
     if (pin_cgroup_file_read(dir, file, text, sizeof(text)) < 0)
         return false;
-    errno = EINVAL;
-    return take_number(text, value);
+    return pin_cgroup_take_number(text, value);
 }
 
 bool pin_cgroup_flat_key(const char *text, const char *key, uint64_t *value) {
     size_t size = strlen(key);
     for (const char *line = text; *line != '\0'; line += *line == '\n') {
         if (strncmp(line, key, size) == 0 && line[size] == ' ')
-            return take_number(line + size + 1, value);
+            return pin_cgroup_take_number(line + size + 1, value);
         line += strcspn(line, "\n");
     }
     return false;

@@ -17,6 +17,9 @@ bool pin_cgroup_file_write(int dir, const char *file, const char *value);
 /* A file that holds one number. False with errno; a word such as "max" is EINVAL. */
 bool pin_cgroup_file_u64(int dir, const char *file, uint64_t *value);
 
+/* The number at the begin of a text, and the end of its line; false with EINVAL. */
+bool pin_cgroup_take_number(const char *text, uint64_t *value);
+
 /* The number beside `key` in a text of lines "key number"; false when there is none. Pure. */
 bool pin_cgroup_flat_key(const char *text, const char *key, uint64_t *value);
 

@@ -13,6 +13,16 @@ struct pin_cgroup_dir {
     char base[PIN_CGROUP_PATH]; /* absolute on the host */
 };
 
+/* What is read of a group again and again; of a leaf it may stay open. */
+enum pin_cgroup_counter {
+    PIN_CGROUP_COUNT_CPU,
+    PIN_CGROUP_COUNT_MEMORY_PEAK,
+    PIN_CGROUP_COUNT_OOM_KILLS,
+    PIN_CGROUP_COUNT_PIDS_PEAK,
+    PIN_CGROUP_COUNT_PIDS,
+    PIN_CGROUP_COUNTERS
+};
+
 struct pin_cgroup {
     char path[PIN_CGROUP_PATH]; /* below each base */
     bool shared_parent;         /* the folder of the groups stays: it is used again at once */
@@ -25,6 +35,7 @@ struct pin_cgroup {
     int8_t unified;
     int oom_fd, oom_counter; /* what the caller polls, and the file that counts; -1 */
     uint64_t oom_seen;
+    int *counters; /* descriptors, -1 until they are read; NULL: opened each time */
 };
 
 /* A group without directories. NULL on failure. */
@@ -36,6 +47,17 @@ bool pin_cgroup_open_dir(struct pin_cgroup *group, const struct pin_cgroup_hiera
 
 /* The path of the group below a base. */
 void pin_cgroup_full_path(const struct pin_cgroup *group, const char *base, char full[PIN_CGROUP_FULL]);
+
+/* Reads a file of the directory that is that counter, as pin_cgroup_file_read() does. */
+ssize_t pin_cgroup_counter_read(const struct pin_cgroup *group, enum pin_cgroup_counter which,
+                                const struct pin_cgroup_dir *dir, const char *file, char *text, size_t room);
+
+/* One that holds one number; false with errno. */
+bool pin_cgroup_counter_u64(const struct pin_cgroup *group, enum pin_cgroup_counter which,
+                            const struct pin_cgroup_dir *dir, const char *file, uint64_t *value);
+
+/* The counters of a leaf that were kept open. */
+void pin_cgroup_close_counters(struct pin_cgroup *group);
 
 /* The directory of a controller, or NULL. */
 const struct pin_cgroup_dir *pin_cgroup_dir_of(const struct pin_cgroup *group,

@@ -205,10 +205,23 @@ static bool count_below(void *context, int parent, const char *name) {
     return ok;
 }
 
-static bool is_dir_empty(const struct pin_cgroup_dir *dir, bool *empty, struct pin_error *err) {
+/* Version 1 counts there who is in the group or below it, from before a fork until it is reaped. That
+ * somebody is counted says nothing, since a zombie is. */
+static bool counts_nobody(const struct pin_cgroup *group, const struct pin_cgroup_dir *dir) {
+    uint64_t count = 0;
+    return !dir->v2 && dir == pin_cgroup_dir_of(group, PIN_CGROUP_PIDS) &&
+           pin_cgroup_counter_u64(group, PIN_CGROUP_COUNT_PIDS, dir, "pids.current", &count) && count == 0;
+}
+
+static bool is_dir_empty(const struct pin_cgroup *group, const struct pin_cgroup_dir *dir, bool *empty,
+                         struct pin_error *err) {
     char text[256];
     uint64_t populated = 0;
     struct pass pass = {.err = err};
+    if (counts_nobody(group, dir)) {
+        *empty = true;
+        return true;
+    }
     if (dir->v2 && pin_cgroup_file_read(dir->fd, "cgroup.events", text, sizeof(text)) > 0 &&
         pin_cgroup_flat_key(text, "populated", &populated)) {
         *empty = populated == 0;
@@ -223,7 +236,7 @@ static bool is_dir_empty(const struct pin_cgroup_dir *dir, bool *empty, struct p
 bool pin_cgroup_is_empty(const struct pin_cgroup *group, bool *empty, struct pin_error *err) {
     bool all = true;
     for (size_t i = 0; all && i < searched(group); i++)
-        if (!is_dir_empty(&group->dirs[i], &all, err))
+        if (!is_dir_empty(group, &group->dirs[i], &all, err))
             return pin_wrap(err, "see who is in the cgroup '%s'", group->path);
     *empty = all;
     return true;

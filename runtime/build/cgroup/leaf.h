@@ -31,6 +31,10 @@ int pin_cgroup_leaf_entrances(const struct pin_cgroup *leaf, int files[PIN_CGROU
     ((uint64_t)512 * 1024) /* the kernel charges some pages ahead for each processor */
 bool pin_cgroup_leaf_renew(const struct pin_cgroup *leaf, struct pin_cgroup_usage *start);
 
+/* From here on what it counts is read from files that stay open, for a leaf that is used more than once: up
+ * to five descriptors, closed with it. False when memory is out. */
+bool pin_cgroup_leaf_keep_open(struct pin_cgroup *leaf);
+
 /* On v2: moves init, the one process there is, into a leaf of its own, so that leaves count what they use. */
 bool pin_cgroup_leaf_prepare(const struct pin_cgroup *parent, pid_t init, struct pin_error *err);
 
