@@ -98,6 +98,17 @@ char *pin_read_file_at(int dir, const char *path, size_t limit, size_t *size, st
     return text;
 }
 
+struct dirent *pin_next_entry(DIR *list, struct pin_error *err) {
+    for (;;) {
+        errno = 0; /* the only way to tell a failure from the end */
+        struct dirent *entry = readdir(list);
+        if (entry == NULL && errno != 0)
+            (void)pin_fail_errno(err, "read a directory");
+        if (entry == NULL || (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0))
+            return entry;
+    }
+}
+
 bool pin_write_all(int fd, const void *data, size_t size, struct pin_error *err) {
     const char *at = data;
     while (size > 0) {

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +32,10 @@ static inline void pin_ignore(ssize_t result) {
  * that `size` doesn't count; the caller frees it. NULL on failure. */
 char *pin_read_all(int fd, size_t limit, size_t *size, struct pin_error *err);
 char *pin_read_file_at(int dir, const char *path, size_t limit, size_t *size, struct pin_error *err);
+
+/* The next entry of a directory but "." and ".."; NULL at its end, and where it can't be read to its end:
+ * `err` is set then. */
+struct dirent *pin_next_entry(DIR *list, struct pin_error *err);
 
 /* Writes all of it, however often write(2) gives up half way. */
 bool pin_write_all(int fd, const void *data, size_t size, struct pin_error *err);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "base/names.h"
 #include "runtime/audit/lines.h"
 #include "runtime/private/private_dir.h"
@@ -125,7 +126,7 @@ static bool list_archives(const struct pin_audit *audit, struct files *files, st
     if (dir == NULL)
         return pin_fail_errno(err, "list the audit log's directory");
     (void)pin_steal_fd(&copy);
-    while ((entry = readdir(dir)) != NULL) {
+    while ((entry = pin_next_entry(dir, err)) != NULL) {
         if (!is_archive(audit, entry->d_name))
             continue;
         char **more = reallocarray(files->names, files->count + 1, sizeof(*more));
@@ -138,7 +139,7 @@ static bool list_archives(const struct pin_audit *audit, struct files *files, st
     (void)closedir(dir);
     if (files->count > 0)
         qsort(files->names, files->count, sizeof(*files->names), by_name);
-    return true;
+    return !pin_is_set(err);
 }
 
 /* What belongs together is found under the lock; it is read without, so that no run has to wait. */

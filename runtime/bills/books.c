@@ -12,6 +12,7 @@
 #include <sqlite3.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "base/names.h"
 #include "runtime/bills/bill.h"
 #include "runtime/private/private_dir.h"
@@ -209,11 +210,12 @@ static bool enter_all(struct pin_books *books, struct pin_error *err) {
         return pin_fail_errno(err, "list the bills");
     (void)pin_steal_fd(&again);
     bool ok = true;
-    for (const struct dirent *entry = readdir(list); ok && entry != NULL; entry = readdir(list))
+    const struct dirent *entry;
+    while (ok && (entry = pin_next_entry(list, err)) != NULL)
         if (strncmp(entry->d_name, "spool.", 6) == 0)
             ok = enter_file(books, entry->d_name, err);
     (void)closedir(list);
-    return ok;
+    return ok && !pin_is_set(err);
 }
 
 struct pin_books *pin_books_open(struct pin_error *err) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "base/text.h"
 #include "runtime/changes/walk.h"
 #include "runtime/state/tree.h"
@@ -207,10 +208,10 @@ static bool merge_folder(const struct merge *merge, int upper, int target, struc
     rewinddir(stream);
     bool ok = true;
     const struct dirent *entry;
-    while (ok && (entry = readdir(stream)) != NULL)
-        ok = pin_is_dots(entry->d_name) || merge_entry(merge, upper, target, entry->d_name, err);
+    while (ok && (entry = pin_next_entry(stream, err)) != NULL)
+        ok = merge_entry(merge, upper, target, entry->d_name, err);
     (void)closedir(stream);
-    return ok;
+    return ok && !pin_is_set(err);
 }
 
 bool pin_changes_merge(int upper, int target, const struct pin_changes_owner *owner, size_t *skipped,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "base/names.h"
 #include "base/text.h"
 #include "runtime/changes/walk.h"
@@ -94,9 +95,7 @@ static bool walk_folder(struct walk *walk, int upper, int lower, struct pin_erro
     bool ok = true;
     size_t length = walk->length;
     const struct dirent *entry;
-    while (ok && (entry = readdir(stream)) != NULL) {
-        if (pin_is_dots(entry->d_name))
-            continue;
+    while (ok && (entry = pin_next_entry(stream, err)) != NULL) {
         if (++walk->changes->entries > PIN_CHANGES_MAX)
             ok = pin_fail(err, PIN_ERROR_INVALID, "there are more than %d changes", PIN_CHANGES_MAX);
         int wide = snprintf(walk->path + length, sizeof(walk->path) - length, "%s%s", length > 0 ? "/" : "",
@@ -109,7 +108,7 @@ static bool walk_folder(struct walk *walk, int upper, int lower, struct pin_erro
     }
     (void)closedir(stream);
     walk->depth--;
-    return ok;
+    return ok && !pin_is_set(err);
 }
 
 static int by_path(const void *a, const void *b) {

@@ -28,26 +28,54 @@ static bool fail(struct walk *walk, const char *what, const char *name) {
     return pin_fail_errno(walk->err, "%s '%s'", what, text);
 }
 
+static bool wrap(struct walk *walk, const char *name) {
+    char text[300];
+    (void)pin_escape(text, sizeof(text), name, strlen(name));
+    return pin_wrap(walk->err, "copy '%s'", text);
+}
+
 static bool too_much(struct walk *walk, const char *what) {
     (void)pin_fail(walk->err, PIN_ERROR_EXHAUSTED, "%s", what);
     return pin_hint(walk->err, "copy less at once, or give --limit");
 }
 
+static bool count(struct walk *walk, uint64_t bytes) {
+    if (bytes > walk->copy->limit_bytes - walk->copy->bytes)
+        return too_much(walk, "there are more bytes than may be copied");
+    walk->copy->bytes += bytes;
+    return true;
+}
+
+/* Where the next bytes are: a hole counts like bytes, but isn't read, and is a hole of the copy too. */
+static off_t past_hole(int in, off_t at) {
+    off_t data = lseek(in, at, SEEK_DATA);
+    if (data < 0 && errno == ENXIO)
+        data = lseek(in, 0, SEEK_END); /* nothing but a hole is left */
+    return data > at ? data : at;      /* also where a file system knows nothing of holes */
+}
+
 static bool move_bytes(struct walk *walk, int in, int out, const char *name) {
     char piece[PIECE];
+    off_t at = 0;
     for (;;) {
-        ssize_t got = read(in, piece, sizeof(piece));
+        off_t data = past_hole(in, at);
+        if (!count(walk, (uint64_t)(data - at)))
+            return false;
+        at = data;
+        ssize_t got = pread(in, piece, sizeof(piece), at);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
             return fail(walk, "read", name);
         if (got == 0)
-            return true;
-        if ((uint64_t)got > walk->copy->limit_bytes - walk->copy->bytes)
-            return too_much(walk, "there are more bytes than may be copied");
-        walk->copy->bytes += (uint64_t)got;
-        if (!pin_write_all(out, piece, (size_t)got, walk->err))
+            return ftruncate(out, at) == 0 || fail(walk, "write", name);
+        if (!count(walk, (uint64_t)got))
             return false;
+        if (lseek(out, at, SEEK_SET) < 0)
+            return fail(walk, "write", name);
+        if (!pin_write_all(out, piece, (size_t)got, walk->err))
+            return wrap(walk, name);
+        at += got;
     }
 }
 
@@ -99,13 +127,11 @@ static bool copy_file(struct walk *walk, int from, const char *from_name, int to
 }
 
 static bool copy_entries(struct walk *walk, DIR *list, int to) {
-    for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
+    const struct dirent *entry;
+    while ((entry = pin_next_entry(list, walk->err)) != NULL)
         if (!copy_entry(walk, dirfd(list), entry->d_name, to, entry->d_name))
             return false;
-    }
-    return true;
+    return !pin_is_set(walk->err);
 }
 
 static bool copy_folder(struct walk *walk, int from, const char *from_name, int to, const char *to_name,

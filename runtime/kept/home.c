@@ -173,7 +173,8 @@ bool pin_home_list(int state_dir, pin_home_each *each, void *context, struct pin
         return all < 0 ? false : pin_fail_errno(err, "list the sandboxes");
     (void)pin_steal_fd(&all);
     bool ok = true;
-    for (const struct dirent *entry = readdir(list); ok && entry != NULL; entry = readdir(list)) {
+    const struct dirent *entry;
+    while (ok && (entry = pin_next_entry(list, err)) != NULL) {
         if (!pin_is_name(entry->d_name))
             continue;
         PIN_CLOSE int folder =
@@ -181,7 +182,7 @@ bool pin_home_list(int state_dir, pin_home_each *each, void *context, struct pin
         ok = folder < 0 || each(context, entry->d_name, folder);
     }
     (void)closedir(list);
-    return ok;
+    return ok && !pin_is_set(err);
 }
 
 bool pin_home_write(int folder, const char *file, const json_t *json, struct pin_error *err) {

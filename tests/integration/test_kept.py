@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import signal
 import socket
 import struct
@@ -564,6 +565,50 @@ def test_a_copy_is_bounded_whatever_size_a_file_claims(kept):
     done = kept.call("cp", "--limit", "1MiB", "work:/tmp/huge", str(kept.pinfold.home / "huge"))
     assert done.returncode == 125 and b"more bytes" in done.stderr
     assert (kept.pinfold.home / "huge").stat().st_size <= 1 << 20
+
+
+def test_holes_stay_holes_whichever_way_they_are_copied(kept):
+    """They count like bytes, but take no room and no time."""
+    kept.up("work", filesystem={"tmp": "8MiB"})
+    there, back = kept.pinfold.home / "there", kept.pinfold.home / "back"
+    with open(there, "wb") as file:
+        for place, data in ((0, b"first"), (1 << 29, b"middle"), ((1 << 30) - 1, b"l")):
+            file.seek(place)
+            file.write(data)
+        file.truncate((1 << 30) + 12345)
+    os.chmod(there, 0o644)
+    kept.ok("cp", str(there), "work:/tmp/inside")
+    kept.ok("cp", "work:/tmp/inside", str(back))
+    for path in (there, back):
+        facts = path.stat()
+        assert facts.st_size == (1 << 30) + 12345 and facts.st_blocks * 512 < 1 << 20
+        with open(path, "rb") as file:
+            read = [(file.seek(place), file.read(8).rstrip(b"\0")) for place in (0, 1 << 29, (1 << 30) - 1, 12345)]
+        assert read == [(0, b"first"), (1 << 29, b"middle"), ((1 << 30) - 1, b"l"), (12345, b"")]
+
+
+def test_a_copy_that_does_not_fit_says_of_which_file(kept):
+    kept.up("work", filesystem={"tmp": "1MiB"})
+    tree = kept.pinfold.home / "tree"
+    tree.mkdir(mode=0o755)
+    (tree / "big\n").write_bytes(b"x" * (2 << 20))
+    done = kept.call("cp", str(tree), "work:/tmp/tree")
+    assert done.returncode == 125 and b"copy 'big\\n': write: No space left" in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_a_directory_that_can_not_be_read_to_its_end_is_no_end_of_it(kept_by_root):
+    """Half of a tree would be taken for the whole, and half of the sandboxes for all."""
+    kept = kept_by_root
+    kept.up("work")
+    tree = kept.pinfold.home / "tree"
+    tree.mkdir(mode=0o755)
+    for number in range(3):
+        (tree / f"file{number}").write_text("")
+    for argv in (kept.argv("cp", str(tree), "work:/tmp/tree"), kept.argv("ls")):
+        failing = ["-e", "trace=getdents64", "-e", "inject=getdents64:error=EIO:when=2+"]
+        done = kept.pinfold.call(["strace", "-o", "/dev/null", *failing, *argv])
+        assert done.returncode == 125 and b"read a directory: " in done.stderr and b"EIO" in done.stderr, (argv, done)
 
 
 def test_a_hold_ends_with_its_connection_and_commands_wait_for_that(kept_by_root):
