@@ -116,6 +116,11 @@ def owner_is_mapped(case):
     assert (st.st_uid, st.st_gid) == (1000, 2000), st
 
 
+def owner_is_the_container_s(case):
+    st = os.stat(f"/proc/{case.pid}/root/mnt/config.json")
+    assert (st.st_uid, st.st_gid) == (300000, 300000), st # its root
+
+
 MOUNTS = [
     Row("/mounts/*/destination /mounts/*/type /mounts/*/source", mounted(source="named"), "^named on /mnt type tmpfs", "mount", bad=[
         (mounted(destination="relative"), "/mounts/"), (mounted(destination=GONE) and {"/mounts/-": {"type": "tmpfs"}}, "'destination' is missing"),
@@ -134,6 +139,8 @@ MOUNTS = [
             (bound(uidMappings=[{"containerID": 0, "hostID": 1}]), "'size' is missing"),
             (bound(uidMappings=TO_1000), "/mounts/"), (bound(gidMappings=TO_1000), "/mounts/"),
             (bound(gidMappings=[{"containerID": 0, "hostID": 1, "size": -1}]), "gidMappings/0/size")]),
+    *[Row("/mounts/*/options/*", {**bound(option), **USERNS}, owner_is_the_container_s, bad=[(bound(option), "without maps")])
+      for option in ("idmap", "ridmap")],
 ]
 
 

@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "base/user_namespace.h"
 #include "runtime/bundle/bundle_read.h"
+#include "runtime/bundle/bundle_wall.h"
 #include "runtime/oci/settle.h"
 #include "tools/pinfold-oci/ceiling.h"
 #include "tools/pinfold-oci/log.h"
@@ -71,7 +72,24 @@ struct pin_bundle *pin_oci_read_config(const struct pin_container *container, st
     return bundle;
 }
 
+/* A bind with the option alone has the container's own maps, as the specification lets us choose: podman's
+ * `-v SOURCE:PLACE:idmap`. What has no user namespace, or one by path, is refused later. */
+static void settle_idmaps(struct pin_bundle *bundle) {
+    const struct pin_bundle_namespace *user = &bundle->namespaces[PIN_NS_USER];
+    for (size_t i = 0; i < bundle->mount_count && user->present && user->path == NULL; i++) {
+        struct pin_bundle_mount *mount = &bundle->mounts[i];
+        if (mount->uid_map_count + mount->gid_map_count > 0 || !pin_bundle_mount_is_bind(mount) ||
+            !(pin_bundle_mount_has(mount, "idmap") || pin_bundle_mount_has(mount, "ridmap")))
+            continue;
+        mount->uid_maps = bundle->uid_maps;
+        mount->uid_map_count = bundle->uid_map_count;
+        mount->gid_maps = bundle->gid_maps;
+        mount->gid_map_count = bundle->gid_map_count;
+    }
+}
+
 void pin_oci_settle(const struct pin_oci_options *options, struct pin_bundle *bundle) {
+    settle_idmaps(bundle);
     char left_out[PIN_OCI_LEFT_OUT], text[PIN_OCI_LEFT_OUT + 128];
     pin_oci_settle_filter(&bundle->seccomp, left_out);
     if (left_out[0] == '\0')
