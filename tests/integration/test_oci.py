@@ -230,6 +230,16 @@ def test_pause_stops_and_resume_goes_on(oci):
     assert oci.state(name)["status"] == "running"
 
 
+@pytest.mark.parametrize("words", [(), ("--all",)], ids=["its process", "all"])
+def test_a_kill_ends_a_paused_container(oci, words):
+    name = oci.start("sleep", "100")
+    oci.ok("pause", name)
+    oci.ok("kill", name, "TERM")
+    assert oci.state(name)["status"] == "paused" # what can be handled waits
+    oci.ok("kill", *words, name, "KILL")
+    oci.wait(name)
+
+
 def test_a_created_one_can_be_paused_and_holds_nobody_up(oci):
     """Whoever waited for an answer of a frozen process held the container's lock, and with it `resume` and `delete`."""
     name = oci.create("sleep", "60")

@@ -93,6 +93,15 @@ static bool signal_all(const struct pin_oci_host *host, const struct pin_contain
     return number == SIGKILL ? pin_cgroup_kill(group, err) : pin_processes_signal(group, number, err);
 }
 
+/* On version 1 what is frozen doesn't even die of a KILL before it is thawed. */
+static bool let_die(const struct pin_oci_host *host, const struct pin_container *container,
+                    struct pin_error *err) {
+    if (pin_container_status(container, &host->cgroups) != PIN_STATUS_PAUSED)
+        return true;
+    PIN_CGROUP struct pin_cgroup *group = pin_container_cgroup(container, &host->cgroups, err);
+    return group != NULL ? pin_cgroup_thaw(group, err) : !pin_is_set(err);
+}
+
 static bool send_signal(const struct pin_oci_options *options, struct pin_oci_host *host,
                         struct pin_container *container, const char *argument, struct pin_error *err) {
     int number = parse_signal(argument);
@@ -104,7 +113,7 @@ static bool send_signal(const struct pin_oci_options *options, struct pin_oci_ho
     if (pidfd < 0)
         return pin_fail(err, PIN_ERROR_INVALID, "container not running");
     if (syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0) == 0)
-        return true;
+        return number != SIGKILL || let_die(host, container, err);
     return errno == ESRCH ? pin_fail(err, PIN_ERROR_INVALID, "process already finished")
                           : pin_fail_errno(err, "signal the container");
 }
