@@ -3,6 +3,7 @@
 The pods are on the host's network, so that no CNI plugin is needed. Messages are encoded by hand: field numbers are those
 of runtime/v1 in k8s.io/cri-api.
 """
+import json
 import os
 import pathlib
 import re
@@ -84,6 +85,7 @@ def test_the_manifest_names_the_handler_of_the_configuration():
 
 class Cri:
     def __init__(self, socket):
+        self.socket = socket
         self.channel = grpc.insecure_channel(f"unix://{socket}")
         self.log = None
 
@@ -163,6 +165,34 @@ state = "{home}/state"
             if mounted.startswith(str(home)):
                 subprocess.run(["umount", "-l", mounted], check=False)
         shutil.rmtree(home, ignore_errors=True)
+
+
+def test_crictl_runs_a_pod_with_the_handler(cri, tmp_path):
+    """The same by the tool that an operator has: Debian 12 has no package of it, nor have PyPI, npm and Go's module proxy, so
+    that it is skipped unless somebody has put it there."""
+    needs("crictl")
+    config = {"metadata": {"name": "crictl", "namespace": "default", "uid": "crictl"}, "log_directory": str(cri.log),
+              "linux": {"cgroup_parent": "/pinfold-test", "security_context": {"namespace_options": {"network": NODE}}}}
+    container = {"metadata": {"name": "c"}, "image": {"image": cri.image}, "command": ["/bin/sleep", "1000"], "log_path": "crictl.log",
+                 "linux": {"security_context": {"namespace_options": {"network": NODE}}}}
+    (tmp_path / "pod.json").write_text(json.dumps(config))
+    (tmp_path / "container.json").write_text(json.dumps(container))
+
+    def crictl(*words):
+        done = subprocess.run(["crictl", "--runtime-endpoint", f"unix://{cri.socket}", "--image-endpoint", f"unix://{cri.socket}", *map(str, words)],
+                              capture_output=True, text=True, timeout=90, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+    pod = crictl("runp", "--runtime", "pinfold", tmp_path / "pod.json")
+    try:
+        name = crictl("create", pod, tmp_path / "container.json", tmp_path / "pod.json")
+        crictl("start", name)
+        assert crictl("exec", "--sync", name, "echo", "in") == "in"
+        crictl("stop", "--timeout", "0", name)
+        crictl("rm", name)
+    finally:
+        crictl("stopp", pod)
+        crictl("rmp", pod)
 
 
 def test_a_pod_with_the_handler_runs_a_container_to_its_exit_code(cri):

@@ -487,8 +487,9 @@ def test_version_features_and_what_is_not_offered(oci):
     assert lines[0].startswith("pinfold-oci version ") and lines[1].startswith("commit: ") and lines[2] == "spec: 1.2.0"
     features = json.loads(oci.ok("features").stdout)
     assert features["ociVersionMin"] == "1.0.0" and "rro" in features["mountOptions"]
-    done = oci.call("checkpoint", "x")
-    assert done.returncode != 0 and b"not offered" in done.stderr
+    for words in (["checkpoint", "x"], ["checkpoint", "--image-path", "/tmp", "x"], ["restore", "-d", "--bundle", "/tmp", "x"]):
+        done = oci.call(*words)
+        assert done.returncode != 0 and b"not offered" in done.stderr
     assert oci.call("checkpoint", "--help").returncode != 0
 
 

@@ -86,11 +86,12 @@ static int print_version(void) {
 static int run_verb(const struct pin_oci_verb *verb, int argc, char **argv, struct pin_oci_options *options) {
     struct pin_error err = {0};
     size_t count = 0;
-    if (!pin_oci_parse_verb(verb, argc, argv, options, &count, &err))
+    bool offered = verb->run != pin_oci_not_offered; /* whatever its options, of which we know none */
+    if (!pin_oci_parse_verb(verb, argc, argv, options, &count, &err) && offered)
         return pin_oci_fail(options, &err);
     if (options->help) {
         pin_oci_print_help(verb);
-        return verb->run == pin_oci_not_offered; /* podman asks so what isn't there */
+        return !offered; /* podman asks so what isn't there */
     }
     return verb->run(options, argv, count);
 }
