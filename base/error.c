@@ -121,6 +121,21 @@ bool pin_hint(struct pin_error *err, const char *format, ...) {
     return false;
 }
 
+const char *pin_error_hint(const struct pin_error *err) {
+    if (err->hint[0] != '\0')
+        return err->hint;
+    switch (err->os_errno) {
+    case EMFILE: return "raise the caller's limit of open files (ulimit -n)";
+    case ENFILE: return "the host's table of open files is full: see sysctl fs.file-max";
+    case EFBIG: return "raise the caller's limit of a file's size (ulimit -f)";
+    case ENOSPC: return "make room where it is written to";
+    case EDQUOT: return "make room within the quota, or raise it";
+    case ENOMEM: return "free memory, or raise the caller's limits of it (ulimit -v, its cgroup)";
+    case EROFS: return "name a place that can be written";
+    default: return "";
+    }
+}
+
 void pin_error_clear(struct pin_error *err) {
     memset(err, 0, sizeof(*err));
 }

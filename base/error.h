@@ -34,7 +34,7 @@ struct pin_error {
     int os_errno;             /* of the cause; 0 when no system call failed */
     char pointer[128];        /* "policy.json:3:7 /network/egress/2/cidr", or a path: where to look */
     char message[320];        /* "context: context: cause", for a person */
-    char hint[160];           /* what to change; "" when we can't know */
+    char hint[160];           /* what to change; "": see pin_error_hint() */
 };
 _Static_assert(sizeof(struct pin_error) <= PIPE_BUF, "an error is one atomic write");
 
@@ -59,6 +59,9 @@ bool pin_hint(struct pin_error *err, const char *format, ...) __attribute__((for
 static inline bool pin_is_set(const struct pin_error *err) {
     return err->kind != PIN_ERROR_NONE;
 }
+
+/* The hint, or where nobody gave one what mends the cause in general; "" when we can't know. */
+const char *pin_error_hint(const struct pin_error *err);
 
 /* Forgets the error: for a caller that has another way to go on. */
 void pin_error_clear(struct pin_error *err);

@@ -97,6 +97,8 @@ static bool start_child(const struct pin_inside *inside, int our_end, struct pin
     if (pid < 0) {
         int cause = errno;
         (void)pin_fail_errno(err, "make the namespaces");
+        if (cause == EAGAIN)
+            (void)pin_hint(err, "raise the caller's limit of processes (ulimit -u)");
         if (cause == EPERM || cause == ENOSPC)
             (void)pin_hint(err,
                            "user namespaces are restricted here: see sysctl user.max_user_namespaces, "

@@ -237,13 +237,34 @@ static bool set_rlimits(struct state *state, struct pin_error *err) {
     return true;
 }
 
+/* What the caller holds open may reach beyond the sandbox's own limit, and then nothing can be duplicated. */
+static bool close_but(int kept[], int count) {
+    unsigned from = STDERR_FILENO + 1;
+    for (int i = 1; i < count; i++)
+        for (int j = i; j > 0 && kept[j - 1] > kept[j]; j--) {
+            int larger = kept[j - 1];
+            kept[j - 1] = kept[j];
+            kept[j] = larger;
+        }
+    for (int i = 0; i < count; i++) {
+        unsigned fd = (unsigned)kept[i];
+        if (fd > from && syscall(SYS_close_range, from, fd - 1, 0) != 0)
+            return false;
+        from = fd >= from ? fd + 1 : from;
+    }
+    return syscall(SYS_close_range, from, ~0u, 0) == 0;
+}
+
 /* 0, 1, 2: /dev/null; 3: the control socket; 4: init itself, closed by its execution; nothing else. */
 static bool close_unlisted(struct state *state, struct pin_error *err) {
     if (state->inside->engine != NULL)
         return pin_engine_close_unlisted(state->inside->plan, &state->report, &state->start, &state->listener,
                                          err);
-    int control = fcntl(state->inside->control, F_DUPFD_CLOEXEC, 16),
-        init = fcntl(state->init, F_DUPFD_CLOEXEC, 16);
+    int kept[] = {state->inside->control, state->init, state->null};
+    if (!close_but(kept, PIN_COUNT(kept)))
+        return pin_fail_errno(err, "close the caller's descriptors");
+    int control = fcntl(state->inside->control, F_DUPFD_CLOEXEC, INIT_FD + 1),
+        init = fcntl(state->init, F_DUPFD_CLOEXEC, INIT_FD + 1);
     bool ok = control >= 0 && init >= 0;
     for (int fd = 0; ok && fd <= 2; fd++)
         ok = dup2(state->null, fd) == fd;

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/names.h"
 #include "runtime/build/engine.h"
 #include "runtime/build/layers.h"
 #include "runtime/build/masks.h"
@@ -275,6 +276,27 @@ static bool forbid_user_namespaces(int proc, struct pin_error *err) {
     return pin_write_value_at(proc, "sys/user/max_user_namespaces", "0", err);
 }
 
+/* A quarter of what a user has on a host that nobody has tuned: the rest is left for the user, who is root
+ * where root made the sandbox, and for its other sandboxes. A kernel without inotify has no such limits. */
+static bool bound_watches(int proc, struct pin_error *err) {
+    static const struct {
+        const char *path, *most;
+    } bounds[] = {
+        {"sys/user/max_inotify_instances", "32"   },
+        {"sys/user/max_inotify_watches",   "16384"},
+    };
+    for (size_t i = 0; i < PIN_COUNT(bounds); i++)
+        if (faccessat(proc, bounds[i].path, F_OK, 0) == 0 &&
+            !pin_write_value_at(proc, bounds[i].path, bounds[i].most, err))
+            return false;
+    return true;
+}
+
+static bool bound_namespace(const struct pin_plan *plan, int proc, struct pin_error *err) {
+    return (!plan->forbid_user_namespaces || forbid_user_namespaces(proc, err)) &&
+           (!plan->bound_watches || bound_watches(proc, err));
+}
+
 static bool copy_up(int target, int fs, struct pin_error *err) {
     PIN_CLOSE int from = openat(target, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     PIN_CLOSE int to = openat(fs, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -297,8 +319,7 @@ static bool mount_filesystem(const struct pin_plan *plan, const struct pin_op *o
         return pin_hint(err, "inside a container whose /proc is masked, a new proc can't be mounted");
     if (fs < 0)
         return false;
-    if (plan->forbid_user_namespaces && strcmp(op->type, "proc") == 0 && strcmp(op->target, "proc") == 0 &&
-        !forbid_user_namespaces(fs, err))
+    if (strcmp(op->type, "proc") == 0 && strcmp(op->target, "proc") == 0 && !bound_namespace(plan, fs, err))
         return false;
     PIN_CLOSE int target = reach_target(mounts, op, true, err);
     if (target < 0 || (op->copy_up && !copy_up(target, fs, err)) || !pin_mounts_attach(fs, target, err))

@@ -30,7 +30,7 @@ void pin_fill_rlimits(struct pin_bundle *bundle, const struct pin_policy *policy
         {"RLIMIT_MSGQUEUE",   0,                            0                           },
         {"RLIMIT_RTPRIO",     0,                            0                           },
         {"RLIMIT_NICE",       0,                            0                           },
-        {"RLIMIT_SIGPENDING", 4096,                         4096                        },
+        {"RLIMIT_SIGPENDING", 1024,                         1024                        },
     };
     size_t count = bundle->process.rlimit_count;
     struct pin_bundle_rlimit *all = pin_arena_array(&bundle->arena, count + PIN_COUNT(limits), sizeof(*all));
@@ -120,13 +120,11 @@ static const char *const masked_paths[] = {
 /* What names the host's devices, its way of starting or its boot, or shows what its processes do, and no
  * ordinary program asks for. Engines' containers keep it, as they have it elsewhere. */
 static const char *const telling_paths[] = {
-    "/proc/bootconfig", "/proc/bus",
-    "/proc/cmdline",    "/proc/diskstats",
-    "/proc/fs",         "/proc/iomem",
-    "/proc/ioports",    "/proc/irq",
-    "/proc/locks",      "/proc/mdstat",
-    "/proc/modules",    "/proc/partitions",
-    "/proc/swaps",      "/proc/sys/kernel/random/boot_id",
+    "/proc/bootconfig", "/proc/bus",     "/proc/cmdline",
+    "/proc/diskstats",  "/proc/driver",  "/proc/fs",
+    "/proc/iomem",      "/proc/ioports", "/proc/irq",
+    "/proc/locks",      "/proc/mdstat",  "/proc/modules",
+    "/proc/partitions", "/proc/swaps",   "/proc/sys/kernel/random/boot_id",
 };
 static const char *const readonly_paths[] = {
     "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",

@@ -314,6 +314,13 @@ static void plan_protections(struct pin_plan *plan, const struct pin_host *host,
     }
 }
 
+static bool may_watch(const struct pin_filter *filter) {
+    bool may = filter->default_action == PIN_FILTER_ALLOW;
+    for (size_t i = 0; i < filter->rule_count && !may; i++)
+        may = strncmp(filter->rules[i].name, "inotify_init", strlen("inotify_init")) == 0;
+    return may;
+}
+
 static void plan_process(struct pin_plan *plan) {
     const struct pin_bundle *bundle = plan->bundle;
     memcpy(plan->capabilities, bundle->process.capabilities, sizeof(plan->capabilities));
@@ -321,6 +328,7 @@ static void plan_process(struct pin_plan *plan) {
     plan->lock_securebits = true;
     plan->new_keyring = true;
     plan->forbid_user_namespaces = true;
+    plan->bound_watches = may_watch(&bundle->seccomp);
     plan->egress = bundle->ext.egress_count > 0;
     plan->egress_plan = pin_egress_plan_for(bundle->ext.egress, bundle->ext.egress_count);
     plan->raise_loopback = !plan->egress;

@@ -153,6 +153,8 @@ struct pin_plan {
     struct pin_publish publish[PIN_PUBLISH_MAX]; /* ports inside that the host can reach */
     size_t publish_count;
     bool forbid_user_namespaces;
+    bool bound_watches; /* inotify(7): the host counts them for whoever made the namespace, which may be root
+                         */
     struct pin_plan_rlimit *rlimits;
     size_t rlimit_count;
     uint64_t capabilities[PIN_CAP_SET_COUNT];

@@ -67,6 +67,7 @@ static void become(const char *path, const char *name, int out) {
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)signal(SIGPIPE, SIG_DFL);
+    (void)signal(SIGXFSZ, SIG_DFL);
     if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
         dup2(null, STDERR_FILENO) >= 0 && syscall(SYS_close_range, 3, ~0u, 0) == 0)
         (void)execve(path, (char *const *)(uintptr_t)argv, env);

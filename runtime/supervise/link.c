@@ -154,7 +154,8 @@ void pin_link_say_why(const struct pin_link_message *message, const char *progra
     (void)pin_fail_errno(err, "%s '%s'", doing[message->stage], name);
     (void)pin_point(err, is_cwd ? "/process/cwd" : "/process/args/0");
     if (message->stage == PIN_INIT_STAGE_FORK && message->head.value == EAGAIN)
-        (void)pin_hint(err, "raise resources.pids: the sandbox's init is one of them");
+        (void)pin_hint(
+            err, "raise resources.pids, of which the sandbox's init takes one, or the caller's ulimit -u");
     if (message->stage == PIN_INIT_STAGE_USER)
         (void)pin_hint(err, "do the policy's system calls have setresuid, setresgid and capset?");
     if (message->stage != PIN_INIT_STAGE_EXEC)

@@ -144,7 +144,7 @@ static json_t *readable(const char *text) {
 static json_t *error_fields(const struct pin_error *error) {
     return json_pack("{s:s, s:o, s:o, s:o}", "kind", pin_error_kind_name(error->kind), "message",
                      readable(error->message), "pointer", readable(error->pointer), "hint",
-                     readable(error->hint));
+                     readable(pin_error_hint(error)));
 }
 
 /* One "encoding" speaks for both streams: a reader needs a single rule. */

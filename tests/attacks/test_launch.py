@@ -350,6 +350,55 @@ def test_few_descriptors_are_enough_or_a_refusal(pinfold, limit):
     assert pinfold.leftovers() == []
 
 
+@pytest.mark.parametrize("free", [8, 16, 24])
+def test_a_caller_with_hardly_a_descriptor_left_below_its_soft_limit_is_served(pinfold, free, tmp_path):
+    """What the caller holds open stays out, and takes nothing from the set-up as long as the hard limit has room."""
+    import resource
+    held = [os.open("/dev/null", os.O_RDONLY) for _ in range(300)]
+    limit = max(held) + 1 + free
+    argv = pinfold.argv("sh", "-c", "ls /proc/self/fd | wc -l", policy=pinfold.policy(resources={"files": 256}))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    try:
+        done = pinfold.call(argv, pass_fds=held, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard)))
+    finally:
+        for fd in held:
+            os.close(fd)
+    assert (done.returncode, done.stdout.strip()) == (0, b"4"), done  # 0, 1, 2 and ls's own
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--audit-sync"]])
+def test_a_caller_whose_files_may_not_grow_is_told(pinfold, options, tmp_path):
+    """SIGXFSZ would end pinfold without a word, in the middle of its books."""
+    import resource
+    none = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    done = pinfold.call(pinfold.argv("true", options=options), preexec_fn=none)
+    told = done.stdout + done.stderr
+    assert done.returncode == 125 and b"EFBIG" in told and b"ulimit -f" in told and told.count(b"\n") == 1, done
+    with open(tmp_path / "out", "wb") as out:  # enough for all but what the command writes
+        assert pinfold.run("true").returncode == 0
+        few = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        argv = pinfold.argv("sh", "-c", "head -c 3000000 /dev/zero; exit 0", policy=pinfold.policy(resources={"stdout": "8MiB"}))
+        process = pinfold.spawn(argv, stdout=out, stderr=subprocess.PIPE, preexec_fn=few)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 125 and b"EFBIG" in err and (tmp_path / "out").stat().st_size == 1 << 20, (process.returncode, err)
+    assert pinfold.leftovers() == []
+
+
+def test_a_name_that_is_relative_to_nothing_is_told(pinfold):
+    where = pinfold.home / "gone"
+    where.mkdir()
+    argv = pinfold.argv("true", options=["--workspace", "."])
+    done = pinfold.call(["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', str(where), *argv])
+    clean_refusal(done, b"ENOENT", b"by a path from /")
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_what_can_not_be_said_is_no_success(programs, option):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([str(programs / "pinfold"), option], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 125 and done.stderr == b"pinfold: standard output could not be written\n"
+
+
 @pytest.mark.parametrize("mib", [1, 2, 4, 8, 16, 64])
 def test_little_memory_is_enough_or_a_refusal(pinfold, mib):
     import resource

@@ -98,7 +98,7 @@ def test_a_group_that_is_denied_access_is_not_left_by_being_contained(as_root, t
 HOST_FILES = ["/proc/kcore", "/proc/kallsyms", "/proc/kmsg", "/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug",
               "/proc/slabinfo", "/proc/iomem", "/proc/ioports", "/proc/kpageflags", "/proc/kpagecount", "/proc/kpagecgroup",
               "/proc/interrupts", "/proc/modules", "/proc/cmdline", "/proc/bootconfig", "/proc/partitions", "/proc/diskstats", "/proc/swaps",
-              "/proc/mdstat", "/proc/locks", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys/kernel/random/boot_id", "/proc/vmallocinfo", "/proc/scsi/scsi", "/proc/acpi/wakeup", "/proc/sysrq-trigger",
+              "/proc/mdstat", "/proc/locks", "/proc/bus", "/proc/driver", "/proc/fs", "/proc/irq", "/proc/sys/kernel/random/boot_id", "/proc/vmallocinfo", "/proc/scsi/scsi", "/proc/acpi/wakeup", "/proc/sysrq-trigger",
               "/proc/1/environ", "/proc/1/maps", "/proc/1/stack", "/proc/1/mem", "/proc/self/pagemap",
               "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/firmware", "/sys/class/powercap", "/sys/fs/cgroup", "/sys/module",
               "/sys/kernel/security", "/sys/devices/virtual/dmi/id/product_uuid", "/dev/kmsg", "/dev/mem", "/dev/port", "/dev/kvm", "/dev/fuse",

@@ -49,6 +49,24 @@ static void the_first_place_and_the_first_hint_count(void **state) {
     assert_string_equal(err.hint, "mend it");
 }
 
+static void what_mends_a_cause_in_general_is_said_where_nobody_said_it(void **state) {
+    (void)state;
+    static const int causes[] = {EMFILE, ENFILE, EFBIG, ENOSPC, EDQUOT, ENOMEM, EROFS};
+    for (size_t i = 0; i < sizeof(causes) / sizeof(*causes); i++) {
+        struct pin_error err = {0};
+        errno = causes[i];
+        (void)pin_fail_errno(&err, "write");
+        assert_string_not_equal(pin_error_hint(&err), "");
+        assert_string_equal(err.hint, ""); /* who knows better may still say so */
+        (void)pin_hint(&err, "better");
+        assert_string_equal(pin_error_hint(&err), "better");
+    }
+    struct pin_error err = {0};
+    errno = ENOTTY;
+    (void)pin_fail_errno(&err, "write");
+    assert_string_equal(pin_error_hint(&err), "");
+}
+
 static void findings_beyond_the_room_are_counted(void **state) {
     (void)state;
     static struct pin_findings found;
@@ -85,6 +103,7 @@ int main(void) {
         cmocka_unit_test(context_goes_in_front_and_the_cause_stays),
         cmocka_unit_test(when_room_runs_out_context_is_cut_and_not_the_cause),
         cmocka_unit_test(the_first_place_and_the_first_hint_count),
+        cmocka_unit_test(what_mends_a_cause_in_general_is_said_where_nobody_said_it),
         cmocka_unit_test(findings_beyond_the_room_are_counted),
         cmocka_unit_test(an_arena_keeps_what_it_gave_while_it_grows),
     };

@@ -424,7 +424,8 @@ static bool place_receipt(struct up *up, const char *file, struct pin_error *err
     if (file == NULL || file[0] == '/')
         return true;
     if (getcwd(here, sizeof(here)) == NULL)
-        return pin_fail_errno(err, "find the working directory");
+        return pin_fail_errno(err, "find the working directory") ||
+               pin_hint(err, "name '%.100s' by a path from /", file);
     up->receipt_file = pin_arena_printf(&up->front.arena, "%s/%s", here, file);
     return true;
 }

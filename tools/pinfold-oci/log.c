@@ -79,7 +79,7 @@ static void put(char *message, const struct pin_error *err) {
             *at = (char)tolower((unsigned char)*at);
     }
     (void)pin_show(pointer, sizeof(pointer), err->pointer);
-    (void)pin_show(hint, sizeof(hint), err->hint);
+    (void)pin_show(hint, sizeof(hint), pin_error_hint(err));
     (void)snprintf(message + used, MESSAGE_MOST - used, "%s%s%s%s%s%s%s", used > 0 ? "; " : "", escaped,
                    pointer[0] ? " (" : "", pointer, pointer[0] ? ")" : "", hint[0] ? ", " : "", hint);
 }

@@ -94,6 +94,7 @@ static const char *absolute(struct pin_front *front, const char *path, size_t le
     if (getcwd(here, sizeof(here)) == NULL) {
         struct pin_error err = {0};
         (void)pin_fail_errno(&err, "find the working directory");
+        (void)pin_hint(&err, "name '%.100s' by a path from /", path);
         pin_find_error(found, &err);
         return NULL;
     }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/names.h"
@@ -56,6 +57,15 @@ static bool hold_standard_descriptors(void) {
     return fd >= 0 && close(fd) == 0;
 }
 
+/* What the caller holds open already must not take what a set-up needs for a moment. */
+static void take_all_descriptors(void) {
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == files.rlim_max)
+        return;
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static int run_program(const char *name, char **argv) {
     char program[NAME_MAX], path[PATH_MAX];
     struct pin_error err = {0};
@@ -77,8 +87,9 @@ int main(int argc, char **argv) {
     }
     if (argc > 1 && strcmp(argv[1], "--version") == 0) {
         (void)puts("pinfold " PIN_VERSION);
-        return 0;
+        return pin_report_flush(0);
     }
+    take_all_descriptors();
     static const struct pin_program program = {
         .about = "Runs untrusted tool code in a sandbox that a policy describes.",
         .verbs = verbs,

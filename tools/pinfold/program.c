@@ -279,6 +279,7 @@ static int serve_help(const struct call *call, struct words words) {
 
 int pin_program_main(const struct pin_program *program, int argc, char **argv) {
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of writing */
     /* "up NAME": the verb itself; "policy lint …": the first word of several */
     bool is_verb = argc > 0 && has_name(program, argv[0]),
          is_family = argc > 0 && has_first_word(program, argv[0]);

@@ -22,7 +22,7 @@ static json_t *error_object(const struct pin_error *err) {
     json_object_set_new(object, "kind", json_string(pin_error_kind_name(err->kind)));
     json_object_set_new(object, "message", text(err->message));
     json_object_set_new(object, "pointer", text(err->pointer));
-    json_object_set_new(object, "hint", text(err->hint));
+    json_object_set_new(object, "hint", text(pin_error_hint(err)));
     return object;
 }
 
@@ -30,7 +30,7 @@ static void print_line(const struct pin_error *err) {
     char message[1024], pointer[512], hint[512];
     (void)pin_show(message, sizeof(message), err->message);
     (void)pin_show(pointer, sizeof(pointer), err->pointer);
-    (void)pin_show(hint, sizeof(hint), err->hint);
+    (void)pin_show(hint, sizeof(hint), pin_error_hint(err));
     (void)fprintf(stderr, "pinfold: %s%s%s%s%s%s\n", message, pointer[0] ? " (" : "", pointer,
                   pointer[0] ? ")" : "", hint[0] ? "; " : "", hint);
 }
