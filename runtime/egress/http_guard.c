@@ -16,6 +16,7 @@ struct piece {
 
 struct head {
     bool has_host, has_length, chunked, upgrade, upgrade_h2c;
+    bool is_old; /* HTTP/1.0, which knows no chunks: some servers then read them as the next request */
     struct piece host;
     uint64_t length;
 };
@@ -112,12 +113,13 @@ static enum pin_http_reading check_target(const struct pin_http_guard *guard, st
     return is_our_host(guard, authority) ? PIN_HTTP_PASS : PIN_HTTP_OTHER_HOST;
 }
 
-static enum pin_http_reading check_request_line(const struct pin_http_guard *guard, struct piece line) {
+static enum pin_http_reading check_request_line(const struct pin_http_guard *guard, struct piece line,
+                                                struct head *head) {
     struct piece method, rest, target, version;
     if (!split(line, ' ', &method, &rest) || !split(rest, ' ', &target, &version) || !is_token(method))
         return PIN_HTTP_FAULTY;
-    bool known = version.size == 8 &&
-                 (memcmp(version.at, "HTTP/1.1", 8) == 0 || memcmp(version.at, "HTTP/1.0", 8) == 0);
+    head->is_old = version.size == 8 && memcmp(version.at, "HTTP/1.0", 8) == 0;
+    bool known = head->is_old || (version.size == 8 && memcmp(version.at, "HTTP/1.1", 8) == 0);
     if (!known || equals(method, "PRI"))
         return PIN_HTTP_FAULTY;
     return equals(method, "CONNECT") ? PIN_HTTP_OTHER_HOST : check_target(guard, target);
@@ -173,7 +175,7 @@ static bool take_line(struct pin_cursor *in, struct piece *line, bool *whole) {
 static enum pin_http_reading check_head(struct pin_http_guard *guard, const struct head *head) {
     if (!head->has_host || !is_our_host(guard, head->host))
         return PIN_HTTP_OTHER_HOST;
-    if ((head->chunked && head->has_length) || head->upgrade_h2c)
+    if ((head->chunked && (head->has_length || head->is_old)) || head->upgrade_h2c)
         return PIN_HTTP_FAULTY;
     /* Only the reply to the first request is recognised in the server's stream. */
     if (head->upgrade && (guard->requests > 0 || head->chunked || head->length > 0))
@@ -193,7 +195,7 @@ static enum pin_http_reading read_head(struct pin_http_guard *guard, struct pin_
             return pin_left(in) > PIN_HTTP_HEAD_MAX ? PIN_HTTP_FAULTY : PIN_HTTP_PASS;
         if (number > 0 && line.size == 0)
             break;
-        enum pin_http_reading reading = number == 0               ? check_request_line(guard, line)
+        enum pin_http_reading reading = number == 0               ? check_request_line(guard, line, &head)
                                         : read_field(line, &head) ? PIN_HTTP_PASS
                                                                   : PIN_HTTP_FAULTY;
         if (reading != PIN_HTTP_PASS)

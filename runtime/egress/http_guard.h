@@ -4,7 +4,7 @@
  * the guard says how much of it may go on. A request head goes on when it is whole and right. Only one
  * reading of a message is accepted: a head that two parsers could read differently (bare line feeds, folded
  * lines, two lengths, a length and chunks, spaces before a colon) is refused, so that no second request hides
- * in a body. Pure; no allocation. Source: RFC 9112 2 to 7, RFC 9110 7.2 and 7.8.
+ * in a body. Pure; no allocation. Source: RFC 9112 2 to 7 (6.1: no chunks in HTTP/1.0), RFC 9110 7.2 and 7.8.
  */
 #pragma once
 

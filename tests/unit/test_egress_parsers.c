@@ -305,6 +305,7 @@ static void requests_pass_only_in_one_reading_and_for_one_host(void **state) {
         {"POST / HTTP/1.1\r\n" HOST "Content-Length: 5, 5\r\n\r\n",                                             PIN_HTTP_FAULTY    },
         {"POST / HTTP/1.1\r\n" HOST "Content-Length: 99999999999999999999\r\n\r\n",                             PIN_HTTP_FAULTY    },
         {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip, chunked\r\n\r\n",                                 PIN_HTTP_FAULTY    },
+        {"POST / HTTP/1.0\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",                              PIN_HTTP_FAULTY    },
         {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: xchunked\r\n\r\n",                                      PIN_HTTP_FAULTY    },
         {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n",                         PIN_HTTP_FAULTY    },
         {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n",                          PIN_HTTP_FAULTY    },
