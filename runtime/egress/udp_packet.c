@@ -8,6 +8,11 @@
 #include "policy/egress_rule.h"
 
 #define UDP_SIZE 8
+#define LOOPBACK_MTU 65536u
+
+size_t pin_udp_packet_most(const struct pin_ip_end *to) {
+    return pin_address_is_ipv4(to->address) ? UINT16_MAX - 20 - UDP_SIZE : LOOPBACK_MTU - 40 - UDP_SIZE;
+}
 
 size_t pin_udp_packet_head(const struct pin_ip_end *from, const struct pin_ip_end *to, uint8_t *data,
                            size_t size) {

@@ -9,7 +9,10 @@
 #include "runtime/egress/ip_packet.h"
 
 #define PIN_UDP_HEADERS_MAX 48
-#define PIN_UDP_DATA_MAX 65000 /* of one datagram: it fits either kind of packet */
+#define PIN_UDP_DATA_MAX 65527 /* of one datagram; IPv4 has room for 20 bytes less */
+
+/* How much of it fits into one packet of this family on a loopback, whose packets have 64 KiB at most. */
+size_t pin_udp_packet_most(const struct pin_ip_end *to);
 
 /* What the sender of a datagram of `size` bytes is told: that its destination is forbidden, or that nobody is
  * there. */

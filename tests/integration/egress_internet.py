@@ -39,6 +39,9 @@ def recorder():
             head = (frame[14] & 15) * 4
             protocol, target, body = frame[23], socket.inet_ntoa(frame[30:34]), frame[14 + head:]
             size = struct.unpack("!H", frame[16:18])[0] - head
+            if struct.unpack("!H", frame[20:22])[0] & 0x1FFF:  # a later fragment has no ports
+                record(kind="packet", protocol=protocol, to=target, port=0, payload=size)
+                continue
         elif kind == 0x86DD:
             protocol, target, body = frame[20], socket.inet_ntop(socket.AF_INET6, frame[38:54]), frame[54:]
             size = struct.unpack("!H", frame[18:20])[0]

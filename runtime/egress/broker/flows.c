@@ -110,9 +110,9 @@ static void tell_sender(const struct flows *flows, const struct flow_ends *ends,
 /* As if the destination itself had sent it. */
 static void send_back(struct flow *flow, uint8_t *data, size_t size) {
     struct pin_ip_end from, to;
-    if (payers_level(&flow->payers, flow->active_ns) < size)
-        return; /* over the rate */
     read_ip_ends(&flow->ends, &to, &from);
+    if (payers_level(&flow->payers, flow->active_ns) < size || size > pin_udp_packet_most(&to))
+        return; /* over the rate; or of the other family, and too large for this one */
     size_t head = pin_udp_packet_head(&from, &to, data, size);
     raw_send(flow->broker->flows->raw, &to, data - head, head + size);
     flow->bytes_in += size;
@@ -205,6 +205,7 @@ static void resolved(struct question *question, uint8_t (*addresses)[16], size_t
     struct pin_verdict verdicts[RESOLVER_ADDRESSES_MAX], refused = {.reason = PIN_EGRESS_NOT_RESOLVED};
     if (count == 0) {
         report(flow, PIN_EGRESS_EVENT_FAIL, PIN_EGRESS_NOT_RESOLVED, os_errno);
+        tell_sender(flow->broker->flows, &flow->ends, 0, true);
         close_flow(flow);
         return;
     }
@@ -218,6 +219,7 @@ static void resolved(struct question *question, uint8_t (*addresses)[16], size_t
     }
     if (!connect_flow(flow, candidates, verdicts, kept)) {
         report(flow, PIN_EGRESS_EVENT_FAIL, PIN_EGRESS_ALLOWED, errno);
+        tell_sender(flow->broker->flows, &flow->ends, 0, true);
         close_flow(flow);
         return;
     }
