@@ -220,7 +220,8 @@ def test_a_flow_of_udp_is_cut_and_opened_like_a_connection(kept):
     assert flow["protocol"] == "udp" and flow["port"] == 7003
     file = one.inside.home / "rules.json"
     file.write_text(json.dumps([wide()]))
-    assert one.egress("--set", file)[1]["connections"] == []
+    shown = one.egress("--set", file)[1]
+    assert shown["connections"] == [] and shown["sandbox"]["refused"] == 1  # as a connection that is cut
     one.inside.internet.seen()
     assert [asks("cut") for _ in range(3)] == ["silence\n"] * 3
     assert one.inside.internet.bytes_to(one.inside.internet.seen(), (PUBLIC, 7003)) == 0  # not one datagram more

@@ -120,13 +120,27 @@ static void send_back(struct flow *flow, uint8_t *data, size_t size) {
     payers_count(&flow->payers, 0, size, flow->active_ns);
 }
 
+/* The end of one that isn't allowed to go on, or not to begin; `size` is of the datagram that it was about.
+ */
+static void refuse_flow(struct flow *flow, enum pin_egress_reason reason, size_t size) {
+    payers_refuse(&flow->payers);
+    report(flow, PIN_EGRESS_EVENT_REFUSE, reason, 0);
+    tell_sender(flow->broker->flows, &flow->ends, size, true);
+    close_flow(flow);
+}
+
+/* The end of one that there is no way for. */
+static void fail_flow(struct flow *flow, enum pin_egress_reason reason, int os_errno) {
+    report(flow, PIN_EGRESS_EVENT_FAIL, reason, os_errno);
+    tell_sender(flow->broker->flows, &flow->ends, 0, true);
+    close_flow(flow);
+}
+
 /* False: that was the end of it. */
 static bool is_within(struct flow *flow, size_t size) {
     if (!payers_are_spent(&flow->payers))
         return true;
-    report(flow, PIN_EGRESS_EVENT_REFUSE, PIN_EGRESS_BUDGET, 0);
-    tell_sender(flow->broker->flows, &flow->ends, size, true);
-    close_flow(flow);
+    refuse_flow(flow, PIN_EGRESS_BUDGET, size);
     return false;
 }
 
@@ -204,23 +218,17 @@ static void resolved(struct question *question, uint8_t (*addresses)[16], size_t
     uint8_t candidates[RESOLVER_ADDRESSES_MAX][16];
     struct pin_verdict verdicts[RESOLVER_ADDRESSES_MAX], refused = {.reason = PIN_EGRESS_NOT_RESOLVED};
     if (count == 0) {
-        report(flow, PIN_EGRESS_EVENT_FAIL, PIN_EGRESS_NOT_RESOLVED, os_errno);
-        tell_sender(flow->broker->flows, &flow->ends, 0, true);
-        close_flow(flow);
+        fail_flow(flow, PIN_EGRESS_NOT_RESOLVED, os_errno);
         return;
     }
     size_t kept = dial_screen(flow->broker, &flow->to, addresses, count, candidates, verdicts, &refused);
     if (kept == 0) {
         memcpy(flow->to.address, candidates[0], sizeof(flow->to.address));
-        report(flow, PIN_EGRESS_EVENT_REFUSE, refused.reason, 0);
-        tell_sender(flow->broker->flows, &flow->ends, 0, true);
-        close_flow(flow);
+        refuse_flow(flow, refused.reason, 0);
         return;
     }
     if (!connect_flow(flow, candidates, verdicts, kept)) {
-        report(flow, PIN_EGRESS_EVENT_FAIL, PIN_EGRESS_ALLOWED, errno);
-        tell_sender(flow->broker->flows, &flow->ends, 0, true);
-        close_flow(flow);
+        fail_flow(flow, PIN_EGRESS_ALLOWED, errno);
         return;
     }
     flow->is_open = true;
@@ -431,11 +439,12 @@ void flows_judge_again(struct broker *broker) {
         flow->verdict = !flow->is_open || flow->to.host == NULL
                             ? pin_egress_judge(&broker->rules, &flow->to)
                             : pin_egress_judge_resolved(&broker->rules, &flow->to);
-        if (!flow->verdict.allowed)
-            report(flow, PIN_EGRESS_EVENT_REFUSE, flow->verdict.reason, 0);
-        else
-            payers_move(&flow->payers, accounts_of(&broker->accounts, flow->verdict.rule));
-        if (!flow->verdict.allowed || !flow->is_open)
+        if (!flow->verdict.allowed) {
+            refuse_flow(flow, flow->verdict.reason, 0);
+            continue;
+        }
+        payers_move(&flow->payers, accounts_of(&flow->broker->accounts, flow->verdict.rule));
+        if (!flow->is_open)
             close_flow(flow); /* one under way is made anew by the next datagram, by the new rules */
     }
 }
