@@ -263,6 +263,7 @@ static void finish(struct exec *exec) {
 /* Nothing ran: refused; or, as init found out, not found or not executable. */
 static void finish_unstarted(struct exec *exec, bool by_init, const struct pin_error *err) {
     exec->result.error = *err;
+    pin_exec_mask_error(exec, &exec->result.error);
     exec->result.status = PIN_STATUS_REFUSED;
     exec->result.exit_code = PIN_EXIT_REFUSED;
     if (by_init && (err->kind == PIN_ERROR_NOT_FOUND || err->kind == PIN_ERROR_NOT_EXECUTABLE)) {

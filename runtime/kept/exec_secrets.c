@@ -290,6 +290,11 @@ void pin_kept_forget_secrets(struct pin_kept *kept) {
     pin_secrets_free(&kept->known);
 }
 
+void pin_exec_mask_error(const struct exec *exec, struct pin_error *err) {
+    const struct shared_mask *mask = exec->mask != NULL ? exec->mask : exec->kept->mask;
+    pin_mask_error(mask != NULL ? mask->mask : NULL, err);
+}
+
 /* A caller may have written a value there. A cut in the middle of a character leaves no text. */
 json_t *pin_exec_masked(const struct exec *exec, const char *text, size_t most) {
     const struct shared_mask *mask = exec->mask != NULL ? exec->mask : exec->kept->mask;

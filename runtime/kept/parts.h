@@ -315,6 +315,7 @@ const char *const *pin_exec_environment(struct exec *exec);
 void pin_exec_free_secrets(struct exec *exec);
 /* Never NULL but when memory is out. */
 json_t *pin_exec_masked(const struct exec *exec, const char *text, size_t most);
+void pin_exec_mask_error(const struct exec *exec, struct pin_error *err);
 void pin_kept_forget_secrets(struct pin_kept *kept);
 static inline const struct pin_mask *pin_exec_mask(const struct exec *exec) {
     return exec->mask != NULL ? exec->mask->mask : NULL;

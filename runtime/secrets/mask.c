@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 static const uint8_t mark[] = {'*', '*', '*'};
 
 enum { VARIANTS = 3, CHUNK = 16 * 1024 };
@@ -279,4 +281,23 @@ uint8_t *pin_mask_bytes(const struct pin_mask *mask, const uint8_t *data, size_t
     }
     *masked_size = copy.size;
     return copy.bytes;
+}
+
+/* A longer text is cut; without memory it is all taken for a secret. */
+static void mask_text(const struct pin_mask *mask, char *text, size_t room) {
+    size_t size = strlen(text);
+    PIN_FREE uint8_t *bytes = pin_mask_bytes(mask, (const uint8_t *)text, size, &size);
+    if (bytes == NULL)
+        size = sizeof(mark);
+    size = size < room ? size : room - 1;
+    memcpy(text, bytes != NULL ? bytes : mark, size);
+    text[size] = '\0';
+}
+
+void pin_mask_error(const struct pin_mask *mask, struct pin_error *err) {
+    if (mask == NULL || !pin_is_set(err))
+        return;
+    mask_text(mask, err->message, sizeof(err->message));
+    mask_text(mask, err->pointer, sizeof(err->pointer));
+    mask_text(mask, err->hint, sizeof(err->hint));
 }

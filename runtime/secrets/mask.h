@@ -33,3 +33,7 @@ void pin_mask_stream_end(struct pin_mask_stream *stream);
 
 /* The bytes, masked; the caller frees them. NULL when memory is out. */
 uint8_t *pin_mask_bytes(const struct pin_mask *mask, const uint8_t *data, size_t size, size_t *masked_size);
+
+/* The texts of an error, in place: a caller may have written a value where the error quotes it. NULL: no
+ * mask. */
+void pin_mask_error(const struct pin_mask *mask, struct pin_error *err);

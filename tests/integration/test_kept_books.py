@@ -171,6 +171,20 @@ def test_an_argument_that_holds_a_value_is_masked_in_log_and_list(books):
     assert [record["data"]["argv"] for record in books.audit() if record["event"] == "exec"] == [["echo", "***"]]
 
 
+def test_an_error_that_quotes_a_value_is_masked_in_result_and_log(books):
+    value = "Plain0Value0Of0Letters"
+    books.put("KEY", value)
+    policy = dict(secrets=["KEY"], audit={"record": ["lifecycle"]})
+    books.up("work", **policy)
+    for argv in (["--secret", "KEY", "--", f"/no/{value}"], ["--secret", "KEY", "--cwd", f"/no/{value}", "--", "true"]):
+        done = books.call("exec", "work", *argv)
+        assert done.returncode in (125, 127) and b"'/no/***'" in done.stderr
+    done = books.call("run", "--policy", books.pinfold.policy(**policy), "--secret", "KEY", "--", f"/no/{value}"), env=books.environment())
+    assert done.returncode == 127 and b"'/no/***'" in done.stderr
+    errors = [record["data"]["error"]["message"] for record in books.audit() if "error" in record["data"]]
+    assert len(errors) == 3 and all("***" in error and value not in error for error in errors)
+
+
 def test_the_value_is_nowhere_on_the_host_while_and_after_it_is_used(root_books, tmp_path):
     """State, log, audit log, receipts, facts, argument lists, environments and dumpable memory of our processes."""
     books = root_books

@@ -112,11 +112,31 @@ static void bytes_at_once_are_masked_as_a_stream_is(void **state) {
     pin_mask_free(mask);
 }
 
+static void an_error_is_masked_in_each_of_its_texts_and_within_its_room(void **state) {
+    (void)state;
+    static const char *const values[] = {"abcd"};
+    struct pin_mask *mask = mask_of(values, 1);
+    struct pin_error err = {0};
+    pin_mask_error(mask, &err);
+    assert_false(pin_is_set(&err));
+    (void)pin_fail(&err, PIN_ERROR_NOT_FOUND, "execute '/abcd': nothing");
+    (void)pin_point(&err, "/abcd");
+    (void)pin_hint(&err, "not abcd");
+    pin_mask_error(NULL, &err);
+    assert_string_equal(err.message, "execute '/abcd': nothing");
+    pin_mask_error(mask, &err);
+    assert_string_equal(err.message, "execute '/***': nothing");
+    assert_string_equal(err.pointer, "/***");
+    assert_string_equal(err.hint, "not ***");
+    pin_mask_free(mask);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_masked_wherever_chunks_end),
         cmocka_unit_test(nothing_is_held_back_that_cant_become_a_value),
         cmocka_unit_test(bytes_at_once_are_masked_as_a_stream_is),
+        cmocka_unit_test(an_error_is_masked_in_each_of_its_texts_and_within_its_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

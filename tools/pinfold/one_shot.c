@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "runtime/bundle/bundle_write.h"
+#include "runtime/secrets/mask.h"
 #include "runtime/state/scratch.h"
 #include "tools/pinfold/egress_why.h"
 #include "tools/pinfold/lease.h"
@@ -284,6 +285,8 @@ bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settin
     ok = ok && have_secrets && build_and_supervise(run, settings, err);
     uint32_t missing = run->sandbox.missing;
     clear(run);
+    pin_mask_error(run->secrets.mask, &run->result.error);
+    pin_mask_error(run->secrets.mask, err);
     pin_run_secrets_free(&run->secrets);
     run->sandbox.missing = missing;
     if (ok)
