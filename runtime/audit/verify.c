@@ -64,6 +64,7 @@ static void check_record(struct pin_audit_verifier *verifier, const char *file, 
     }
     verifier->expected = seq + 1;
     verifier->has_hash = true;
+    memcpy(verifier->earlier, verifier->hash, sizeof(verifier->earlier));
     verifier->is_edited = !record->is_intact;
     memcpy(verifier->hash, record->hash, sizeof(verifier->hash));
 }
@@ -71,7 +72,8 @@ static void check_record(struct pin_audit_verifier *verifier, const char *file, 
 void pin_audit_verifier_line(struct pin_audit_verifier *verifier, const char *file, uint64_t number,
                              const char *line, size_t size) {
     struct pin_audit_record record;
-    if (!pin_audit_record_parse(line, size, &record)) {
+    verifier->on_record = pin_audit_record_parse(line, size, &record);
+    if (!verifier->on_record) {
         tell(verifier, PIN_AUDIT_MALFORMED, file, number, 0, 0);
         return;
     }
@@ -89,6 +91,11 @@ void pin_audit_verifier_end(struct pin_audit_verifier *verifier, const char *fil
         tell(verifier, PIN_AUDIT_TRUNCATED, file, 0, verifier->expected, head->seq);
     else if (last > head->seq + 1) /* one ahead is a writer that was killed before it wrote the head */
         tell(verifier, PIN_AUDIT_UNHEADED, file, 0, head->seq + 1, last);
+    else if (last == head->seq + 1 && verifier->records > 1 && verifier->findings == 0 &&
+             strcmp(verifier->earlier, head->hash) != 0)
+        tell(verifier, PIN_AUDIT_REPLACED, file, 0, head->seq, head->seq);
+    else if (last == head->seq && verifier->is_torn && verifier->on_record) /* the head counts its end */
+        tell(verifier, PIN_AUDIT_TRUNCATED, file, 0, last, last);
     else if (last == head->seq && last > 0 && !verifier->is_edited && verifier->records > 0 &&
              strcmp(verifier->hash, head->hash) != 0)
         tell(verifier, PIN_AUDIT_REPLACED, file, 0, last, last);
@@ -166,6 +173,7 @@ struct reading {
     pin_audit_on_line *on_line;
     void *self;
     bool stopped;
+    bool is_torn; /* the last line that was read has no end */
 };
 
 static bool read_lines(struct reading *reading, const char *file, struct pin_audit_lines *lines,
@@ -176,6 +184,7 @@ static bool read_lines(struct reading *reading, const char *file, struct pin_aud
         enum pin_audit_line kind = pin_audit_lines_next(lines, &line, &size, err);
         if (kind == PIN_AUDIT_LINE_END || kind == PIN_AUDIT_LINE_FAILED)
             return kind == PIN_AUDIT_LINE_END;
+        reading->is_torn = kind == PIN_AUDIT_LINE_TORN;
         reading->stopped = !reading->on_line(reading->self, file, number, line, size);
     }
     return true;
@@ -191,20 +200,25 @@ static bool read_file(struct reading *reading, const char *file, int fd, uint64_
     return ok;
 }
 
-bool pin_audit_each(struct pin_audit *audit, pin_audit_on_line *on_line, void *self,
-                    struct pin_audit_head *head, struct pin_error *err) {
+static bool read_all(struct pin_audit *audit, struct reading *reading, struct pin_audit_head *head,
+                     struct pin_error *err) {
     struct files files = {.current = -1};
-    struct reading reading = {on_line, self, false};
     uint64_t size = 0;
     bool ok = find_files(audit, &files, &size, head, err);
     for (size_t i = 0; ok && i < files.count; i++) {
         PIN_CLOSE int fd = pin_private_file(audit->dir, files.names[i], O_RDONLY, err);
-        ok = fd >= 0 && read_file(&reading, files.names[i], fd, UINT64_MAX >> 1, err);
+        ok = fd >= 0 && read_file(reading, files.names[i], fd, UINT64_MAX >> 1, err);
     }
     if (ok && files.current >= 0)
-        ok = read_file(&reading, audit->name, files.current, size, err);
+        ok = read_file(reading, audit->name, files.current, size, err);
     free_files(&files);
     return ok;
+}
+
+bool pin_audit_each(struct pin_audit *audit, pin_audit_on_line *on_line, void *self,
+                    struct pin_audit_head *head, struct pin_error *err) {
+    struct reading reading = {.on_line = on_line, .self = self};
+    return read_all(audit, &reading, head, err);
 }
 
 static bool verify_line(void *self, const char *file, uint64_t number, const char *line, size_t size) {
@@ -214,8 +228,10 @@ static bool verify_line(void *self, const char *file, uint64_t number, const cha
 
 bool pin_audit_verify(struct pin_audit *audit, struct pin_audit_verifier *verifier,
                       struct pin_audit_head *head, struct pin_error *err) {
-    if (!pin_audit_each(audit, verify_line, verifier, head, err))
+    struct reading reading = {.on_line = verify_line, .self = verifier};
+    if (!read_all(audit, &reading, head, err))
         return false;
+    verifier->is_torn = reading.is_torn;
     pin_audit_verifier_end(verifier, audit->name, head);
     return true;
 }

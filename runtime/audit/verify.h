@@ -39,8 +39,11 @@ struct pin_audit_verifier {
     void *self;
     uint64_t from; /* the first record that there should be */
     uint64_t expected, records, findings;
-    char hash[PIN_DIGEST_TEXT]; /* of the record before */
-    bool has_hash, is_edited;   /* the one before had a fault of its own, which is told already */
+    char hash[PIN_DIGEST_TEXT];    /* of the record before */
+    char earlier[PIN_DIGEST_TEXT]; /* and of the one before that */
+    bool has_hash, is_edited;      /* the one before had a fault of its own, which is told already */
+    bool on_record;                /* the line before was one */
+    bool is_torn;                  /* set by who reads: the last line has no end */
 };
 
 void pin_audit_verifier_init(struct pin_audit_verifier *verifier, uint64_t from,

@@ -144,11 +144,18 @@ def test_verify_names_what_was_done_to_the_log(log):
             (whole.replace(b'"true"', b'"trux"', 1), "edited record 1:"),
             (b"".join(lines[:2] + lines[3:]), "removed record 3:"),
             (b"".join(lines[:2] + [lines[3], lines[2]] + lines[4:]), "misplaced record 3:"),
-            (b"".join(lines[:4]), "truncated records 5 to 6:")]:
+            (b"".join(lines[:4]), "truncated records 5 to 6:"),
+            (whole[:-1], "truncated record 6:")]:
         log.path.write_bytes(damaged)
         done = log.audit("verify")
         assert done.returncode == 1 and words in done.stdout.decode(), done.stdout
     log.path.write_bytes(whole)
+    head, last = log.head.read_bytes(), json.loads(lines[-1])
+    for seq, found in ((6, "replaced record 6:"), (5, "replaced record 5:")):  # one behind is a writer that was killed
+        log.head.write_bytes(head.replace(b'"seq":6', b'"seq":%d' % seq).replace(last["hash"].encode(), b"sha256:" + b"0" * 64))
+        done = log.audit("verify")
+        assert done.returncode == 1 and found in done.stdout.decode(), done.stdout
+    log.head.write_bytes(head)
     assert log.audit("verify").returncode == 0
     assert json.loads(log.audit("verify", "--json").stdout)["records"] == 6
 

@@ -179,7 +179,7 @@ def test_an_error_that_quotes_a_value_is_masked_in_result_and_log(books):
     for argv in (["--secret", "KEY", "--", f"/no/{value}"], ["--secret", "KEY", "--cwd", f"/no/{value}", "--", "true"]):
         done = books.call("exec", "work", *argv)
         assert done.returncode in (125, 127) and b"'/no/***'" in done.stderr
-    done = books.call("run", "--policy", books.pinfold.policy(**policy), "--secret", "KEY", "--", f"/no/{value}"), env=books.environment())
+    done = books.call("run", "--policy", books.pinfold.policy(**policy), "--secret", "KEY", "--", f"/no/{value}")
     assert done.returncode == 127 and b"'/no/***'" in done.stderr
     errors = [record["data"]["error"]["message"] for record in books.audit() if "error" in record["data"]]
     assert len(errors) == 3 and all("***" in error and value not in error for error in errors)
