@@ -19,8 +19,6 @@ struct merge {
     size_t *skipped;
 };
 
-#define PERMISSIONS 0777u /* set-id and sticky bits from inside mean nothing outside */
-
 static bool fail_at(struct pin_error *err, const char *name) {
     int cause = errno;
     char escaped[128];
@@ -93,7 +91,7 @@ static bool merge_file(const struct merge *merge, int upper, int target, const c
     if (to < 0)
         return fail_at(err, name);
     if (!copy_bytes(from, to, st->st_size) || !give(merge, to) ||
-        fchmod(to, st->st_mode & PERMISSIONS) != 0) {
+        fchmod(to, st->st_mode & PIN_PERMISSIONS) != 0) {
         (void)fail_at(err, name);
         (void)unlinkat(target, temporary, 0);
         return false;
@@ -179,8 +177,11 @@ static bool merge_subfolder(const struct merge *merge, int upper, int target, co
         return fail_at(err, name);
     if (!merge_folder(merge, from, to, err))
         return false;
+    mode_t kept = exists ? before.st_mode & 07000 : 0; /* the owner's own: set-group-id, sticky */
+    if (exists && ((before.st_mode ^ st->st_mode) & PIN_PERMISSIONS) == 0)
+        return true;
     /* last: a folder without write permission could not have been filled */
-    return fchmod(to, st->st_mode & PERMISSIONS) == 0 || fail_at(err, name);
+    return fchmod(to, kept | (st->st_mode & PIN_PERMISSIONS)) == 0 || fail_at(err, name);
 }
 
 static bool merge_entry(const struct merge *merge, int upper, int target, const char *name,

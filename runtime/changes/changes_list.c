@@ -32,7 +32,10 @@ struct walk {
     char path[PATH_MAX * 2];
     size_t length; /* of the path */
     int depth;
+    bool replaced; /* a directory above hides all that was there before */
 };
+
+typedef bool visit_fn(struct walk *walk, int upper, int lower, const char *name, struct pin_error *err);
 
 static enum pin_change_type type_of(mode_t mode) {
     return S_ISREG(mode)   ? PIN_CHANGE_FILE
@@ -57,6 +60,51 @@ static void note(struct walk *walk, enum pin_change_kind kind, const struct stat
 
 static bool walk_folder(struct walk *walk, int upper, int lower, struct pin_error *err);
 
+/* What was in a directory that has been replaced, and isn't in the new one. */
+static bool visit_hidden(struct walk *walk, int upper, int lower, const char *name, struct pin_error *err) {
+    struct stat now, before;
+    (void)err;
+    if (fstatat(upper, name, &now, AT_SYMLINK_NOFOLLOW) != 0 &&
+        fstatat(lower, name, &before, AT_SYMLINK_NOFOLLOW) == 0)
+        note(walk, PIN_CHANGE_REMOVED, &before);
+    return true;
+}
+
+/* Calls `visitor` for the entries of `folder`, which is one of the other two. */
+static bool each_entry(struct walk *walk, int folder, int upper, int lower, visit_fn *visitor,
+                       struct pin_error *err) {
+    int copy = fcntl(folder, F_DUPFD_CLOEXEC, 3);
+    DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
+    if (stream == NULL) {
+        pin_close_fd(&copy);
+        return pin_fail_errno(err, "read a changed directory");
+    }
+    rewinddir(stream); /* the copy shares the place with the original */
+    bool ok = true;
+    size_t length = walk->length;
+    const struct dirent *entry;
+    while (ok && (entry = pin_next_entry(stream, err)) != NULL) {
+        int wide = snprintf(walk->path + length, sizeof(walk->path) - length, "%s%s", length > 0 ? "/" : "",
+                            entry->d_name);
+        if ((size_t)wide >= sizeof(walk->path) - length)
+            ok = pin_fail(err, PIN_ERROR_INVALID, "a changed path is too long");
+        walk->length = length + (size_t)wide;
+        ok = ok && visitor(walk, upper, lower, entry->d_name, err);
+        walk->length = length;
+    }
+    (void)closedir(stream);
+    return ok && !pin_is_set(err);
+}
+
+static bool visit_folder(struct walk *walk, int folder, int below, struct pin_error *err) {
+    bool above = walk->replaced;
+    walk->replaced = above || pin_is_opaque(folder);
+    bool ok = walk_folder(walk, folder, below, err) &&
+              (!walk->replaced || below < 0 || each_entry(walk, below, folder, below, visit_hidden, err));
+    walk->replaced = above;
+    return ok;
+}
+
 static bool visit(struct walk *walk, int upper, int lower, const char *name, struct pin_error *err) {
     struct stat now, before;
     if (fstatat(upper, name, &now, AT_SYMLINK_NOFOLLOW) != 0)
@@ -75,40 +123,28 @@ static bool visit(struct walk *walk, int upper, int lower, const char *name, str
     PIN_CLOSE int folder = pin_open_changed(upper, name, now.st_mode);
     if (folder < 0)
         return pin_fail_errno(err, "open a changed directory");
-    PIN_CLOSE int below = both_folders && !pin_is_opaque(folder) ? pin_open_folder(lower, name) : -1;
-    if (both_folders && below < 0)
+    PIN_CLOSE int below = both_folders ? pin_open_folder(lower, name) : -1;
+    if (both_folders &&
+        (below < 0 || pin_is_opaque(folder) || ((now.st_mode ^ before.st_mode) & PIN_PERMISSIONS) != 0))
         note(walk, PIN_CHANGE_MODIFIED, &now);
-    bool ok = walk_folder(walk, folder, below, err);
+    bool ok = visit_folder(walk, folder, below, err);
     (void)fchmod(folder, now.st_mode & 07777);
     return ok;
+}
+
+static bool visit_counted(struct walk *walk, int upper, int lower, const char *name, struct pin_error *err) {
+    if (++walk->changes->entries > PIN_CHANGES_MAX)
+        return pin_fail(err, PIN_ERROR_INVALID, "there are more than %d changes", PIN_CHANGES_MAX);
+    return visit(walk, upper, lower, name, err);
 }
 
 static bool walk_folder(struct walk *walk, int upper, int lower, struct pin_error *err) {
     if (++walk->depth > PIN_CHANGES_DEPTH)
         return pin_fail(err, PIN_ERROR_INVALID, "the changes are more than %d directories deep",
                         PIN_CHANGES_DEPTH);
-    int copy = fcntl(upper, F_DUPFD_CLOEXEC, 3);
-    DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
-    if (stream == NULL)
-        return pin_fail_errno(err, "read a changed directory");
-    rewinddir(stream); /* the copy shares the place with the original */
-    bool ok = true;
-    size_t length = walk->length;
-    const struct dirent *entry;
-    while (ok && (entry = pin_next_entry(stream, err)) != NULL) {
-        if (++walk->changes->entries > PIN_CHANGES_MAX)
-            ok = pin_fail(err, PIN_ERROR_INVALID, "there are more than %d changes", PIN_CHANGES_MAX);
-        int wide = snprintf(walk->path + length, sizeof(walk->path) - length, "%s%s", length > 0 ? "/" : "",
-                            entry->d_name);
-        if (ok && (size_t)wide >= sizeof(walk->path) - length)
-            ok = pin_fail(err, PIN_ERROR_INVALID, "a changed path is too long");
-        walk->length = length + (size_t)wide;
-        ok = ok && visit(walk, upper, lower, entry->d_name, err);
-        walk->length = length;
-    }
-    (void)closedir(stream);
+    bool ok = each_entry(walk, upper, upper, lower, visit_counted, err);
     walk->depth--;
-    return ok && !pin_is_set(err);
+    return ok;
 }
 
 static int by_path(const void *a, const void *b) {

@@ -10,6 +10,8 @@
 
 #include "base/io.h"
 
+#define PIN_PERMISSIONS 0777u /* set-id and sticky bits from inside mean nothing outside */
+
 static inline bool pin_is_whiteout(const struct stat *st) {
     return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 }

@@ -76,6 +76,60 @@ static void changes_are_told_by_what_was_there_before(void **state) {
     pin_changes_free(&changes);
 }
 
+/* Who looks before a merge must see what it will do: nothing goes, and nobody is let in, without a line. */
+static void a_directory_that_was_replaced_or_opened_is_listed_with_what_it_hides(void **state) {
+    (void)state;
+    static const char *const folders[] = {"swapped", "swapped/deep", "swapped/kept", "opened", "same"};
+    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
+        assert_int_equal(mkdirat(lower, folders[i], 0755), 0);
+    put(lower, "swapped/gone", "1", 0644);
+    put(lower, "swapped/again", "1", 0644);
+    put(lower, "swapped/kept/gone", "1", 0644);
+    assert_int_equal(mkdirat(upper, "swapped", 0755), 0);
+    assert_int_equal(mkdirat(upper, "swapped/kept", 0755), 0);
+    put(upper, "swapped/again", "22", 0644);
+    assert_int_equal(mkdirat(upper, "opened", 0777), 0);
+    assert_int_equal(fchmodat(upper, "opened", 0777, 0), 0);
+    assert_int_equal(mkdirat(upper, "same", 0755), 0);
+    put(upper, "same/new", "1", 0644);
+    PIN_CLOSE int swapped = openat(upper, "swapped", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fsetxattr(swapped, "user.overlay.opaque", "y", 1, 0) != 0)
+        skip(); /* no attributes of users in this file system */
+    struct pin_error err = {0};
+    struct pin_changes changes;
+    assert_true(pin_changes_list(upper, lower, &changes, &err));
+    assert_int_equal(find(&changes, "swapped")->kind, PIN_CHANGE_MODIFIED);
+    assert_int_equal(find(&changes, "swapped/again")->kind, PIN_CHANGE_MODIFIED);
+    assert_int_equal(find(&changes, "swapped/deep")->kind, PIN_CHANGE_REMOVED);
+    assert_int_equal(find(&changes, "swapped/gone")->kind, PIN_CHANGE_REMOVED);
+    assert_int_equal(find(&changes, "swapped/kept/gone")->kind, PIN_CHANGE_REMOVED);
+    assert_int_equal(find(&changes, "opened")->kind, PIN_CHANGE_MODIFIED);
+    assert_int_equal(find(&changes, "same/new")->kind, PIN_CHANGE_ADDED);
+    assert_int_equal(changes.count, 7);
+    pin_changes_free(&changes);
+}
+
+static void a_merge_takes_no_bit_of_the_owner_s_from_a_directory(void **state) {
+    (void)state;
+    struct stat st;
+    assert_int_equal(mkdirat(lower, "shared", 0755), 0);
+    assert_int_equal(fchmodat(lower, "shared", 03775, 0), 0);
+    assert_int_equal(mkdirat(lower, "closed", 0755), 0);
+    assert_int_equal(fchmodat(lower, "closed", 02755, 0), 0);
+    assert_int_equal(mkdirat(upper, "shared", 0775), 0);
+    assert_int_equal(fchmodat(upper, "shared", 03775, 0), 0);
+    assert_int_equal(mkdirat(upper, "closed", 0700), 0);
+    put(upper, "shared/new", "1", 0644);
+    struct pin_error err = {0};
+    struct pin_changes_owner nobody = {0};
+    size_t skipped;
+    assert_true(pin_changes_merge(upper, lower, &nobody, &skipped, &err));
+    assert_int_equal(fstatat(lower, "shared", &st, 0), 0);
+    assert_int_equal(st.st_mode & 07777, 03775);
+    assert_int_equal(fstatat(lower, "closed", &st, 0), 0);
+    assert_int_equal(st.st_mode & 07777, 02700);
+}
+
 static void merging_makes_the_target_what_was_seen_inside(void **state) {
     (void)state;
     put(lower, "old", "1", 0644);
@@ -152,6 +206,8 @@ static void a_tree_that_is_too_deep_is_an_error_and_not_a_crash(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(changes_are_told_by_what_was_there_before),
+        TEST(a_directory_that_was_replaced_or_opened_is_listed_with_what_it_hides),
+        TEST(a_merge_takes_no_bit_of_the_owner_s_from_a_directory),
         TEST(merging_makes_the_target_what_was_seen_inside),
         TEST(merging_never_writes_through_a_link_of_the_target),
         TEST(pipes_and_sockets_are_passed_over_and_counted),
