@@ -75,6 +75,19 @@ print(total)
     assert any(e.startswith("refuse budget") for e in events)
 
 
+def test_a_flow_that_is_older_than_its_budget_ends_with_a_word(harness):
+    code = UDP + """
+s = connected("api.example.com", 7003)
+s.send(b"x")
+try:
+    while True: s.recv(100)  # the answer, where it is quick enough
+except OSError as error: print(errno.errorcode[error.errno])
+"""
+    _, out, events = harness.run(PYTHON, "-c", code, rules=["api.example.com:7003/udp"], options=["-u", "-l", "lifetime=500000000"])
+    assert out == "EHOSTUNREACH\n"
+    assert [e.split()[1] for e in events if e.startswith("refuse")] == ["budget"], events
+
+
 def test_without_a_budget_all_of_it_comes_back(harness):
     """The control."""
     code = UDP + """

@@ -427,8 +427,10 @@ void flows_tick(struct broker *broker, uint64_t now) {
     for (struct flow *following; flow != NULL; flow = following) {
         following = flow->following;
         uint64_t idle_ns = elapsed_ns(now, flow->active_ns);
-        if (idle_ns > IDLE_NS || payers_are_late(&flow->payers, idle_ns, elapsed_ns(now, flow->started_ns)))
-            close_flow(flow);
+        if (payers_are_late(&flow->payers, 0, elapsed_ns(now, flow->started_ns)))
+            refuse_flow(flow, PIN_EGRESS_BUDGET, 0);
+        else if (idle_ns > IDLE_NS || payers_are_late(&flow->payers, idle_ns, 0))
+            close_flow(flow); /* whoever goes on has another; a connection would be missed */
     }
 }
 
