@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/units.h"
@@ -52,12 +53,17 @@ void __wrap_effort_spend(struct effort *effort, uint64_t spent_ns, uint64_t now)
 struct worker {
     struct source source;
     uint64_t takes_ns;
+    bool lingers; /* so that by the clock on the wall, too, it is time to charge for it */
 };
 
 static void work(struct watch *watch, uint32_t events) {
+    const struct worker *worker =
+        container_of(container_of(watch, struct source, watch), struct worker, source);
+    uint64_t begun = now_ns();
     count(watch, events);
-    clock_of_test.now_ns +=
-        container_of(container_of(watch, struct source, watch), struct worker, source)->takes_ns;
+    clock_of_test.now_ns += worker->takes_ns;
+    while (worker->lingers && now_ns() - begun < MS)
+        continue;
 }
 
 static struct source ready_source(bool inlet) {
@@ -116,7 +122,7 @@ static void what_programs_ask_for_waits_and_the_rest_goes_on(void **state) {
     assert_null(poll.parked);
     poll_close(&inlet.watch);
     poll_close(&other.watch);
-    (void)close(poll.epoll);
+    poll_shut(&poll);
 }
 
 static void one_that_waits_can_go_away(void **state) {
@@ -143,7 +149,7 @@ static void one_that_waits_can_go_away(void **state) {
     assert_int_equal(inlets[2].calls, 2); /* nothing holds it any more */
     assert_int_equal(inlets[0].calls + inlets[1].calls, 0);
     poll_close(&inlets[2].watch);
-    (void)close(poll.epoll);
+    poll_shut(&poll);
 }
 
 static struct worker worker(uint8_t labours, bool inlet, uint64_t takes_ns) {
@@ -159,7 +165,7 @@ static void turn(struct poll *poll, uint64_t waiting_takes_ns) {
     clock_of_test.now_ns += waiting_takes_ns;
 }
 
-/* What has been charged since it was asked last; the loop charges at the next round's start. */
+/* What has been charged since it was asked last; the loop charges at the start of a round without labour. */
 static uint64_t charged(struct poll *poll, struct watch *only) {
     if (only != NULL)
         assert_true(poll_want(poll, only, 0));
@@ -183,7 +189,7 @@ static void a_loop_of_questions_pays_for_all_of_its_rounds(void **state) {
     assert_int_equal(charged(&poll, NULL), 0); /* a round without any isn't one */
     clock_of_test.is_turned = false;
     poll_close(&asks.source.watch);
-    (void)close(poll.epoll);
+    poll_shut(&poll);
 }
 
 static void moving_bytes_is_no_effort_but_for_the_first_calls_of_a_connection(void **state) {
@@ -198,7 +204,7 @@ static void moving_bytes_is_no_effort_but_for_the_first_calls_of_a_connection(vo
     assert_int_equal(charged(&poll, &moves.source.watch), 2 * (7 + 1) * MS);
     clock_of_test.is_turned = false;
     poll_close(&moves.source.watch);
-    (void)close(poll.epoll);
+    poll_shut(&poll);
 }
 
 static void bytes_that_are_moved_beside_questions_are_not_theirs(void **state) {
@@ -215,13 +221,14 @@ static void bytes_that_are_moved_beside_questions_are_not_theirs(void **state) {
     clock_of_test.is_turned = false;
     poll_close(&asks.source.watch);
     poll_close(&moves.source.watch);
-    (void)close(poll.epoll);
+    poll_shut(&poll);
 }
 
 static void what_is_asked_while_nothing_is_left_is_neither_done_nor_charged(void **state) {
     (void)state;
     struct poll poll = {.handled = 0};
     struct worker asks = worker(LABOURS_ALWAYS, true, 600 * MS); /* more than there is at first */
+    asks.lingers = true;
     turn_clock();
     assert_true(poll_open(&poll) && poll_want(&poll, &asks.source.watch, EPOLLIN));
     turn(&poll, 0);
@@ -234,7 +241,58 @@ static void what_is_asked_while_nothing_is_left_is_neither_done_nor_charged(void
     assert_int_equal(charged(&poll, NULL), 600 * MS);
     clock_of_test.is_turned = false;
     poll_close(&asks.source.watch);
-    (void)close(poll.epoll);
+    poll_shut(&poll);
+}
+
+static void one_alarm_stands_for_all_waits_before_it(void **state) {
+    (void)state;
+    struct poll poll = {.handled = 0};
+    struct source source = ready_source(false);
+    assert_true(poll_open(&poll) && poll_want(&poll, &source.watch, EPOLLIN));
+    assert_true(poll_round(&poll, 3600 * 1000) && source.calls == 1 && poll.handled == 1);
+    uint64_t first = poll.alarm_ns;
+    assert_true(first > now_ns());
+    assert_true(poll_round(&poll, 7200 * 1000) && poll.alarm_ns == first);
+    assert_true(poll_round(&poll, 1800 * 1000) && poll.alarm_ns < first);
+    assert_int_equal(source.calls, 3);
+    poll_close(&source.watch);
+    for (int i = 0; i < 3; i++) { /* each time anew, and it is nobody's event */
+        uint64_t before = now_ns();
+        assert_true(poll_round(&poll, 2));
+        assert_int_equal(poll.handled, 0);
+        assert_true(now_ns() - before >= 2 * MS);
+    }
+    poll_shut(&poll);
+}
+
+static unsigned calls_so_far;
+
+static void number(struct watch *watch, uint32_t events) {
+    (void)events;
+    container_of(watch, struct source, watch)->calls = ++calls_so_far;
+}
+
+static void what_ends_waits_for_what_goes_on(void **state) {
+    (void)state;
+    struct poll poll = {.handled = 0};
+    struct source ending = {.watch = {.fd = -1}}, going_on = {.watch = {.fd = -1}};
+    int ended[2], open[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ended), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, open), 0);
+    ending.watch = (struct watch){.fd = ended[0], .ready = number};
+    going_on.watch = (struct watch){.fd = open[0], .ready = number};
+    assert_true(poll_open(&poll) && poll_want(&poll, &ending.watch, EPOLLIN | EPOLLRDHUP) &&
+                poll_want(&poll, &going_on.watch, EPOLLIN | EPOLLRDHUP));
+    assert_int_equal(shutdown(ended[1], SHUT_WR), 0); /* the first to be ready */
+    assert_int_equal(write(open[1], "x", 1), 1);
+    assert_true(poll_round(&poll, 0));
+    assert_int_equal(going_on.calls, 1);
+    assert_int_equal(ending.calls, 2);
+    poll_close(&ending.watch);
+    poll_close(&going_on.watch);
+    (void)close(ended[1]);
+    (void)close(open[1]);
+    poll_shut(&poll);
 }
 
 int main(void) {
@@ -242,6 +300,8 @@ int main(void) {
         cmocka_unit_test(half_a_processor_is_what_comes_back),
         cmocka_unit_test(what_programs_ask_for_waits_and_the_rest_goes_on),
         cmocka_unit_test(one_that_waits_can_go_away),
+        cmocka_unit_test(one_alarm_stands_for_all_waits_before_it),
+        cmocka_unit_test(what_ends_waits_for_what_goes_on),
         cmocka_unit_test(a_loop_of_questions_pays_for_all_of_its_rounds),
         cmocka_unit_test(moving_bytes_is_no_effort_but_for_the_first_calls_of_a_connection),
         cmocka_unit_test(bytes_that_are_moved_beside_questions_are_not_theirs),

@@ -157,7 +157,7 @@ static void dialled(struct dial *dial, int fd, const struct pin_verdict *verdict
 
 void conn_open(struct conn *conn) {
     announce(conn);
-    relay_start(conn, true);
+    relay_start(conn);
 }
 
 void conn_adopt(struct conn *conn, int fd) {
@@ -167,7 +167,7 @@ void conn_adopt(struct conn *conn, int fd) {
         return; /* goes on when the other side is there */
     conn->active_ns = now_ns();
     conn->held_since_ns = conn->inspection == PIN_INSPECT_TLS ? conn->active_ns : 0;
-    relay_start(conn, false);
+    relay_start(conn);
 }
 
 void conn_fail(struct conn *conn, int os_errno) {

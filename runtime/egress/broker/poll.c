@@ -2,19 +2,15 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/units.h"
 
 #define ROUND_MAX 64
-#define AGAIN_MS 50 /* when what couldn't be watched is tried again */
-
-bool poll_open(struct poll *poll) {
-    effort_open(&poll->effort);
-    poll->epoll = epoll_create1(EPOLL_CLOEXEC);
-    return poll->epoll >= 0;
-}
+#define SETTLE_NS PIN_NS_PER_MS /* of labour that is counted late */
+#define AGAIN_MS 50             /* when what couldn't be watched is tried again */
 
 static bool forget(struct poll *poll, struct watch *watch) {
     watch->events = 0;
@@ -95,33 +91,61 @@ static bool labours(const struct poll *poll, const struct watch *watch) {
 }
 
 /* All of such a round is effort, the waiting's own cost too, but for the calls that move bytes: for one
- * question in a round that is more than what the question takes. */
-static void begin_labour(struct poll *poll, const struct epoll_event *events, int count) {
-    for (int i = 0; i < count && poll->begun_ns == 0; i++)
-        if (labours(poll, events[i].data.ptr))
-            poll->begun_ns = effort_clock();
+ * question in a round that is more than what the question takes. The thread's clock is dear, so that it runs
+ * on from one such round to the next; nobody's time is counted while the thread sleeps. */
+static void begin_labour(struct poll *poll) {
+    poll->begun_ns = effort_clock();
+    poll->begun_at_ns = now_ns();
 }
 
 static void end_labour(struct poll *poll) {
     if (poll->begun_ns == 0)
         return;
-    effort_spend(&poll->effort, effort_clock() - poll->begun_ns - poll->moved_ns, now_ns());
-    poll->begun_ns = poll->moved_ns = 0;
+    effort_spend(&poll->effort, effort_clock() - poll->begun_ns, now_ns());
+    poll->begun_ns = 0;
+}
+
+static void change_labour(struct poll *poll, const struct epoll_event *events, int count) {
+    int i = 0;
+    while (i < count && !labours(poll, events[i].data.ptr))
+        i++;
+    if (i == count)
+        end_labour(poll);
+    else if (poll->begun_ns == 0)
+        begin_labour(poll);
+}
+
+static void settle_labour(struct poll *poll) {
+    if (poll->begun_ns == 0 || elapsed_ns(now_ns(), poll->begun_at_ns) < SETTLE_NS)
+        return;
+    end_labour(poll);
+    begin_labour(poll);
 }
 
 static void call(struct poll *poll, struct watch *watch, uint32_t events) {
-    uint64_t begun = poll->begun_ns != 0 && watch->labours == 0 ? effort_clock() : 0;
+    bool moves = poll->begun_ns != 0 && watch->labours == 0;
+    if (moves)
+        end_labour(poll);
     if (watch->labours > 0 && watch->labours < LABOURS_ALWAYS)
         watch->labours--;
     watch->ready(watch, events);
-    if (begun != 0)
-        poll->moved_ns += effort_clock() - begun;
+    if (moves)
+        begin_labour(poll);
 }
 
-static void call_ready(struct poll *poll, const struct epoll_event *events, int count, bool urgent) {
+enum turn { URGENT, GOING_ON, ENDING, TURN_COUNT };
+
+/* Who waits for a byte doesn't wait for the end of another connection. */
+static enum turn turn_of(const struct watch *watch, uint32_t events) {
+    if (watch->urgent)
+        return URGENT;
+    return (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0 ? GOING_ON : ENDING;
+}
+
+static void call_ready(struct poll *poll, const struct epoll_event *events, int count, enum turn turn) {
     for (int i = 0; i < count; i++) {
         struct watch *watch = events[i].data.ptr;
-        if (watch->urgent != urgent || watch->fd < 0)
+        if (turn_of(watch, events[i].events) != turn || watch->fd < 0)
             continue; /* closed earlier in this round */
         if (watch->inlet && poll->effort.is_spent)
             park(poll, watch);
@@ -142,17 +166,55 @@ void poll_lift(struct poll *poll) {
     unpark_all(poll);
 }
 
+/* One alarm stands for all the waits that come before it: a timer of each wait's own would have to be set and
+ * taken back with it, which costs more than the rest of the call. It may go off for nothing. */
+static int set_alarm(struct poll *poll, int timeout_ms) {
+    if (timeout_ms <= 0)
+        return timeout_ms;
+    uint64_t now = now_ns(), at = now + (uint64_t)timeout_ms * PIN_NS_PER_MS;
+    if (poll->alarm_ns > now && poll->alarm_ns <= at)
+        return -1;
+    struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)(at / PIN_NS_PER_S), .tv_nsec = (long)(at % PIN_NS_PER_S)}
+    };
+    if (timerfd_settime(poll->alarm.fd, TFD_TIMER_ABSTIME, &when, NULL) != 0)
+        return timeout_ms;
+    poll->alarm_ns = at;
+    return -1;
+}
+
+static void alarm_ready(struct watch *watch, uint32_t events) {
+    (void)events;
+    container_of(watch, struct poll, alarm)->handled--;
+}
+
+bool poll_open(struct poll *poll) {
+    effort_open(&poll->effort);
+    poll->epoll = epoll_create1(EPOLL_CLOEXEC);
+    poll->alarm = (struct watch){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
+                                 .ready = alarm_ready};
+    /* Once for each time that it goes off, without a read. */
+    return poll->epoll >= 0 && poll->alarm.fd >= 0 && poll_want(poll, &poll->alarm, EPOLLIN | EPOLLET);
+}
+
+void poll_shut(struct poll *poll) {
+    poll_close(&poll->alarm);
+    if (poll->epoll >= 0)
+        (void)close(poll->epoll);
+    poll->epoll = -1;
+}
+
 bool poll_round(struct poll *poll, int timeout_ms) {
     struct epoll_event events[ROUND_MAX];
-    int count = epoll_wait(poll->epoll, events, ROUND_MAX, timeout_ms);
+    int count = epoll_wait(poll->epoll, events, ROUND_MAX, set_alarm(poll, timeout_ms));
     if (count < 0 && errno != EINTR)
         return false;
     poll->handled = count > 0 ? count : 0;
-    end_labour(poll);
-    begin_labour(poll, events, count);
-    call_ready(poll, events, count, true);
-    call_ready(poll, events, count, false);
+    change_labour(poll, events, count);
+    for (enum turn turn = URGENT; turn < TURN_COUNT; turn++)
+        call_ready(poll, events, count, turn);
     release_buried(poll);
+    settle_labour(poll);
     if (poll->parked != NULL && !effort_is_spent(&poll->effort, now_ns()))
         unpark_all(poll);
     return true;

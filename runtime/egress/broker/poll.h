@@ -34,11 +34,16 @@ struct poll {
     int handled; /* in the last round */
     struct grave *graves;
     struct effort effort;
-    uint64_t begun_ns, moved_ns; /* of a round with labour: since when, and what of it moved bytes; 0: none */
+    uint64_t begun_ns,
+        begun_at_ns; /* labour that isn't counted yet: by the thread's clock (0: none), and now_ns() */
+    struct watch alarm;
+    uint64_t alarm_ns; /* when it goes off, or has gone */
     struct watch *parked;
 };
 
+/* False: some of it is missing; errno. It stays where it is. */
 bool poll_open(struct poll *poll);
+void poll_shut(struct poll *poll);
 /* Waits for these events from now on; 0: for nothing, not even a hang-up. */
 bool poll_want(struct poll *poll, struct watch *watch, uint32_t events);
 /* Closes the descriptor, which nobody else has, and forgets the watch; harmless if done already. */

@@ -51,7 +51,8 @@ static bool is_wanted(struct side *from) {
 }
 
 static bool update_side(struct side *side) {
-    uint32_t events = (is_wanted(side) ? EPOLLIN : 0u) | (side->pending_size > 0 ? EPOLLOUT : 0u);
+    uint32_t events =
+        (is_wanted(side) ? EPOLLIN | EPOLLRDHUP : 0u) | (side->pending_size > 0 ? EPOLLOUT : 0u);
     return poll_want(&side->conn->broker->poll, &side->watch, events);
 }
 
@@ -404,10 +405,11 @@ static void side_ready(struct watch *watch, uint32_t events) {
     relay_update(side->conn);
 }
 
-void relay_start(struct conn *conn, bool has_waited) {
+/* What has come already goes on at once: a round of its own would only cost time. */
+void relay_start(struct conn *conn) {
     conn->inner.watch.ready = side_ready;
     conn->outer.watch.ready = side_ready;
     conn->inner.watch.labours = conn->outer.watch.labours = LABOURS_FIRST;
-    if (!has_waited || pump(&conn->inner))
+    if (pump(&conn->outer) && pump(&conn->inner))
         relay_update(conn);
 }

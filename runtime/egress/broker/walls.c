@@ -110,16 +110,16 @@ static bool drop_capabilities(struct pin_error *err) {
 
 /* getppid(2) tells nothing: a tracer puts it in the place of a call that is to fail. */
 static const int calls[] = {
-    SCMP_SYS(read),         SCMP_SYS(write),         SCMP_SYS(recvfrom),     SCMP_SYS(recvmsg),
-    SCMP_SYS(sendto),       SCMP_SYS(sendmsg),       SCMP_SYS(writev),       SCMP_SYS(readv),
-    SCMP_SYS(pread64),      SCMP_SYS(epoll_wait),    SCMP_SYS(epoll_pwait),  SCMP_SYS(epoll_ctl),
-    SCMP_SYS(accept4),      SCMP_SYS(connect),       SCMP_SYS(getsockname),  SCMP_SYS(getpeername),
-    SCMP_SYS(getsockopt),   SCMP_SYS(setsockopt),    SCMP_SYS(shutdown),     SCMP_SYS(close),
-    SCMP_SYS(munmap),       SCMP_SYS(brk),           SCMP_SYS(mremap),       SCMP_SYS(madvise),
-    SCMP_SYS(futex),        SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(getrandom),
-    SCMP_SYS(rt_sigreturn), SCMP_SYS(exit),          SCMP_SYS(exit_group),   SCMP_SYS(restart_syscall),
-    SCMP_SYS(bind),         SCMP_SYS(sched_yield),   SCMP_SYS(getppid),      SCMP_SYS(sendmmsg),
-    SCMP_SYS(splice),       SCMP_SYS(pipe2),
+    SCMP_SYS(read),         SCMP_SYS(write),         SCMP_SYS(recvfrom),        SCMP_SYS(recvmsg),
+    SCMP_SYS(sendto),       SCMP_SYS(sendmsg),       SCMP_SYS(writev),          SCMP_SYS(readv),
+    SCMP_SYS(pread64),      SCMP_SYS(epoll_wait),    SCMP_SYS(epoll_pwait),     SCMP_SYS(epoll_ctl),
+    SCMP_SYS(accept4),      SCMP_SYS(connect),       SCMP_SYS(getsockname),     SCMP_SYS(getpeername),
+    SCMP_SYS(getsockopt),   SCMP_SYS(setsockopt),    SCMP_SYS(shutdown),        SCMP_SYS(close),
+    SCMP_SYS(munmap),       SCMP_SYS(brk),           SCMP_SYS(mremap),          SCMP_SYS(madvise),
+    SCMP_SYS(futex),        SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday),    SCMP_SYS(getrandom),
+    SCMP_SYS(rt_sigreturn), SCMP_SYS(exit),          SCMP_SYS(exit_group),      SCMP_SYS(restart_syscall),
+    SCMP_SYS(bind),         SCMP_SYS(sched_yield),   SCMP_SYS(getppid),         SCMP_SYS(sendmmsg),
+    SCMP_SYS(splice),       SCMP_SYS(pipe2),         SCMP_SYS(timerfd_settime),
 };
 
 /* Looked for by the C library and c-ares, which go on without: sysinfo(2) by qsort(3) of more than a KiB, as
