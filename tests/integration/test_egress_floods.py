@@ -150,4 +150,5 @@ print(greeted("api.example.com"), flush=True)
     assert out == b"b'hello\\n'\n"
     events = asking.events.read_text().splitlines()
     lost = times([e for e in events if " 53 udp " in e], "refuse budget")
-    assert lost > 0 and lost + times(events, "refuse not-listed") <= 5000, events
+    looked_up = 2 * 5  # by both families, and as often again as a resolver asks: these may be lost, too
+    assert lost > 0 and lost + times(events, "refuse not-listed") <= 5000 + looked_up, events
