@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from test_commit import BUSYBOX, box  # noqa: F401 (fixture)
+
 
 
 class Desk:
@@ -139,6 +141,46 @@ def test_a_file_that_is_there_is_never_written_over(desk):
     desk.file.write_text("mine")
     done = desk.run("sh", "-c", "echo ran")
     assert done.returncode == 125 and b"ran" not in done.stdout and desk.file.read_text() == "mine"
+
+
+def test_what_keeps_a_receipt_from_being_made_is_told_in_one_line(desk):
+    for place, cause in ((desk.file, b"is there already"), (desk.pinfold.home / "no/folder", b"No such file")):
+        desk.file.write_text("mine")
+        argv = desk.pinfold.argv("echo", "ran", options=["--receipt", str(place)])
+        done = desk.pinfold.call(argv, env=desk.env)
+        assert done.stdout == b"" and done.returncode == 125 and cause in done.stderr and done.stderr.count(b"\n") == 1, done.stderr
+        told = json.loads(desk.pinfold.call([*argv[:2], "--json", *argv[2:]], env=desk.env).stdout)
+        assert cause.decode() in told["error"]["message"]
+
+
+@pytest.mark.parametrize("place", ["", "signature"])
+def test_nothing_stands_beside_what_is_signed(desk, place):
+    """A reader could take it for a part of it."""
+    desk.receipt()
+    whole = json.loads(desk.file.read_text())
+    (whole[place] if place else whole)["result"] = {"status": "success"}
+    desk.file.write_text(json.dumps(whole))
+    assert desk.audit("verify", str(desk.file)).returncode == 1
+
+
+@pytest.mark.skipif(not BUSYBOX.exists(), reason="needs busybox-static")
+def test_a_receipt_names_the_image_by_its_digest(box):
+    """Its name may mean another image by now."""
+    box.build("base:1")
+    digest = json.loads(box.image("show", "--json", "base:1"))["digest"]
+    policy, keys = box.policy(images=["host", "base:*"]), box.pinfold.home / "receipt-keys"
+
+    def receipt_of(*options, verb=("run",), command=("--", "true")):
+        file = box.pinfold.home / f"receipt{len(list(box.pinfold.home.glob('receipt*.json')))}.json"
+        env = {**box.environment(), "PINFOLD_KEYS": str(keys)}
+        argv = [str(box.pinfold.program), *verb, "--policy", policy, "--receipt", str(file), *options, *command]
+        done = box.pinfold.call(argv, env=env)
+        assert done.returncode == 0, done.stderr
+        return json.loads(file.read_text())["receipt"]
+    for found in (receipt_of("--image", "base:1", command=("--", "/bin/true")),
+                  receipt_of("--image", "base:1", verb=("up", "work"), command=())):
+        assert (found["image"], found["image_digest"]) == ("base:1", digest)
+    assert receipt_of()["image_digest"] is None
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "{\"receipt\": {}}", "{\"receipt\": {}, \"signature\": {\"algorithm\": "

@@ -62,12 +62,26 @@ static bool write_file(const char *file, const json_t *whole, struct pin_error *
            (fsync(fd) == 0 || pin_fail_errno(err, "write the receipt '%s'", file));
 }
 
+/* Before anything runs: what can be known by then must not be found out when all is over. */
+static bool check_place(const char *file, struct pin_error *err) {
+    PIN_FREE char *folder = strdup(file);
+    char *slash = folder != NULL ? strrchr(folder, '/') : NULL;
+    if (folder == NULL)
+        return pin_fail(err, PIN_ERROR_EXHAUSTED, "no memory for a receipt");
+    if (faccessat(AT_FDCWD, file, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return pin_fail(err, PIN_ERROR_EXISTS, "'%s' is there already", file);
+    if (slash != NULL)
+        slash[slash == folder ? 1 : 0] = '\0';
+    return faccessat(AT_FDCWD, slash != NULL ? folder : ".", W_OK | X_OK, AT_EACCESS) == 0 ||
+           pin_fail_errno(err, "make the receipt '%s'", file);
+}
+
 static bool sign_file(const char *file, bool check, struct pin_error *err) {
     EVP_PKEY *key = pin_receipt_key_open(true, err);
     bool ok = key != NULL;
-    if (ok && check && faccessat(AT_FDCWD, file, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-        ok = pin_fail(err, PIN_ERROR_EXISTS, "'%s' is there already", file);
-    } else if (ok && !check) {
+    if (ok && check) {
+        ok = check_place(file, err);
+    } else if (ok) {
         json_t *receipt = read_json(STDIN_FILENO, err);
         json_t *whole = receipt != NULL ? sign(key, receipt, err) : NULL;
         ok = whole != NULL && write_file(file, whole, err);
@@ -154,8 +168,11 @@ static bool trusted_key(const char *given, char text[PIN_KEY_TEXT], struct pin_e
     return ok || pin_hint(err, "give the key of the host that signed it: --key");
 }
 
+/* Nothing stands beside what is signed: a reader could take it for a part of it. */
 static bool is_signed(const json_t *whole, const char *key) {
     const json_t *signature = json_object_get(whole, "signature");
+    if (json_object_size(whole) != 2 || json_object_size(signature) != 3)
+        return false;
     const char *algorithm = json_string_value(json_object_get(signature, "algorithm"));
     const char *value = json_string_value(json_object_get(signature, "value"));
     const json_t *receipt = json_object_get(whole, "receipt");

@@ -156,6 +156,7 @@ bool pin_up_open_books(struct up *up, bool audit_sync, struct pin_error *err) {
     struct pin_error missing_secret = {0};
     bool have_secrets = pin_run_secrets_find(&up->secrets, &up->front, &missing_secret);
     up->receipt.file = up->receipt_file;
+    up->receipt.image_digest = up->front.request.image_digest;
     up->audit.stays = true;
     if (!fingerprint(up, err) || !pin_run_receipt_prepare(&up->receipt, err) ||
         !pin_run_audit_start(&up->audit, up->front.bundle, up->name, up->fingerprint, up->secrets.mask,

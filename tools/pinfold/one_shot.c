@@ -272,6 +272,7 @@ bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settin
     const struct pin_bundle *bundle = run->front.bundle;
     bool named = settings->fingerprint || pin_run_audit_wanted(bundle) || settings->receipt != NULL;
     run->receipt.file = settings->receipt;
+    run->receipt.image_digest = run->front.request.image_digest;
     struct pin_error missing_secret = {0}, later = {0};
     bool have_secrets = pin_run_secrets_find(&run->secrets, &run->front, &missing_secret);
     bool ok = name_run(run, named, settings->digest, err) &&

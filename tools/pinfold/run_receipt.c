@@ -23,30 +23,61 @@ static void set(json_t *object, const char *key, json_t *value) {
     (void)json_object_set_new(object, key, value);
 }
 
-/* Runs pinfold-audit with the text as its input; what it says goes to standard error. */
-static bool run_program(char *const *argv, const char *text, struct pin_error *err) {
-    int ends[2], status = 0;
-    if (pipe2(ends, O_CLOEXEC) != 0)
+static bool open_pipes(int input[2], int said[2], struct pin_error *err) {
+    if (pipe2(input, O_CLOEXEC) != 0)
         return pin_fail_errno(err, "make a pipe");
+    if (pipe2(said, O_CLOEXEC) == 0)
+        return true;
+    (void)pin_fail_errno(err, "make a pipe");
+    (void)close(input[0]);
+    (void)close(input[1]);
+    return false;
+}
+
+/* Its one line without its name becomes our error. */
+static bool fail_as_it_said(char *line, struct pin_error *err) {
+    static const char name[] = "pinfold: ";
+    line[strcspn(line, "\n")] = '\0';
+    const char *cause = strncmp(line, name, strlen(name)) == 0 ? line + strlen(name) : line;
+    if (*cause != '\0')
+        return pin_fail(err, PIN_ERROR_SYSTEM, "sign the receipt: %s", cause);
+    (void)pin_fail(err, PIN_ERROR_SYSTEM, "'pinfold-audit receipt' can't sign the receipt");
+    return pin_hint(err, "it must be installed, and its keys a directory of one's own");
+}
+
+/* Runs pinfold-audit with the text as its input. */
+static bool run_program(char *const *argv, const char *text, struct pin_error *err) {
+    int input[2], said[2], status = 0;
+    char line[256] = "";
+    size_t size = 0;
+    if (!open_pipes(input, said, err))
+        return false;
     pid_t child = fork();
     if (child == 0) {
-        if (dup2(ends[0], STDIN_FILENO) >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
+        if (dup2(input[0], STDIN_FILENO) >= 0 && dup2(said[1], STDOUT_FILENO) >= 0 &&
+            dup2(said[1], STDERR_FILENO) >= 0)
             pin_set_up_execute(argv[0], (const char *const *)argv);
         _exit(PIN_EXIT_NOT_FOUND);
     }
-    (void)close(ends[0]);
+    (void)close(input[0]);
+    (void)close(said[1]);
     struct pin_error broken = {0}; /* its status says more */
     if (child > 0)
-        (void)pin_write_all(ends[1], text, strlen(text), &broken);
-    (void)close(ends[1]);
+        (void)pin_write_all(input[1], text, strlen(text), &broken);
+    (void)close(input[1]);
+    for (ssize_t got; child > 0 && size < sizeof(line) - 1; size += (size_t)got) {
+        got = read(said[0], line + size, sizeof(line) - 1 - size);
+        if (got < 0 && errno == EINTR)
+            got = 0;
+        else if (got <= 0)
+            break;
+    }
+    (void)close(said[0]);
     if (child < 0)
         return pin_fail_errno(err, "run 'pinfold-audit'");
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return true;
-    (void)pin_fail(err, PIN_ERROR_SYSTEM, "'pinfold-audit receipt' can't sign the receipt");
-    return pin_hint(err, "it must be installed, and its keys a directory of one's own");
+    return (WIFEXITED(status) && WEXITSTATUS(status) == 0) || fail_as_it_said(line, err);
 }
 
 bool pin_run_receipt_prepare(const struct pin_run_receipt *receipt, struct pin_error *err) {
@@ -123,10 +154,10 @@ static json_t *receipt_json(struct pin_run_receipt *receipt, const struct pin_bu
         (void)pin_escape(name, sizeof(name), ext->policy_name, strlen(ext->policy_name));
     if (ext->image != NULL)
         (void)pin_escape(image, sizeof(image), ext->image, strlen(ext->image));
-    json_t *whole = json_pack("{s:i, s:I, s:s, s:s, s:{s:s, s:s}, s:s}", "pinfold_receipt", 1, "time",
-                              (json_int_t)time(NULL), "sandbox", result->sandbox, "fingerprint",
-                              result->fingerprint, "policy", "name", name, "digest",
-                              pin_digest_print(digest, ext->policy_digest), "image", image);
+    json_t *whole = json_pack(
+        "{s:i, s:I, s:s, s:s, s:{s:s, s:s}, s:s, s:s?}", "pinfold_receipt", 1, "time", (json_int_t)time(NULL),
+        "sandbox", result->sandbox, "fingerprint", result->fingerprint, "policy", "name", name, "digest",
+        pin_digest_print(digest, ext->policy_digest), "image", image, "image_digest", receipt->image_digest);
     set(whole, "host", host_json());
     set(whole, "landlock", landlock_json(ext, result));
     set(whole, "enforced", receipt->enforced != NULL ? json_incref(receipt->enforced) : json_null());

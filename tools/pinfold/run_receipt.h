@@ -11,6 +11,7 @@
 
 struct pin_run_receipt { /* zeroed: none is wanted */
     const char *file;
+    const char *image_digest; /* of the manifest; NULL: the host's files. Borrowed */
     json_t *enforced;
 };
 
