@@ -99,6 +99,14 @@ def test_what_a_command_line_cannot_say_is_refused_and_not_bent(client, fields):
     assert client.list() == []
 
 
+@pytest.mark.parametrize("time", [-1, float("nan"), float("inf"), -float("inf")])
+def test_what_is_no_time_is_refused(client, sandbox, time):
+    for ask in (lambda: sandbox.exec(["true"], timeout=time), lambda: sandbox.renew(idle=time), lambda: sandbox.stop(time),
+                lambda: client.create(lifetime=time), lambda: client.create(idle_timeout=time), lambda: client.create(timeout=time)):
+        with pytest.raises(plain.InvalidRequest):
+            ask()
+
+
 def test_what_a_command_line_cannot_list_is_refused(client):
     with pytest.raises(plain.InvalidRequest):
         client.list({"a=b": None})

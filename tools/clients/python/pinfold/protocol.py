@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -74,7 +75,7 @@ def arguments(command: Command) -> List[str]:
 
 
 def milliseconds(seconds: float) -> int:
-    if not seconds >= 0:
+    if not 0 <= seconds < math.inf:
         raise InvalidRequest("invalid", f"{seconds} is no time")
     return max(1, round(seconds * 1000))
 

@@ -1,6 +1,7 @@
 """What a sandbox is to be."""
 from __future__ import annotations
 
+import math
 import os
 import secrets as random
 from dataclasses import dataclass, field
@@ -52,7 +53,7 @@ def made_up_name() -> str:
 
 def seconds(value: float) -> str:
     """As the command line writes a time; zero would mean no time at all."""
-    if not value > 0:
+    if not 0 < value < math.inf:
         raise InvalidRequest("invalid", f"a time of {value} seconds is none", hint="leave it out for no limit")
     return f"{max(1, round(value * 1000))}ms"
 
