@@ -22,6 +22,7 @@
 #include "base/sealed.h"
 #include "base/units.h"
 #include "base/user_namespace.h"
+#include "runtime/build/ahead.h"
 #include "runtime/build/cgroup/oci.h"
 #include "runtime/build/channel.h"
 #include "runtime/build/dispositions.h"
@@ -70,8 +71,24 @@ static bool start_joining(const struct pin_inside *inside, int our_end, int unif
     return pid > 0;
 }
 
-static bool start_child(const struct pin_inside *inside, int our_end, struct pin_sandbox *sandbox,
-                        struct pin_error *err) {
+struct birth {
+    struct pin_inside *inside;
+    int our_end;
+};
+
+static void be_born(void *self) {
+    const struct birth *birth = self;
+    (void)close(birth->our_end); /* or the end of the supervisor would never be seen */
+    pin_inside_run(birth->inside);
+}
+
+static void be_born_ahead(void *self) {
+    ((const struct birth *)self)->inside->has_loopback = true;
+    be_born(self);
+}
+
+static bool start_child(struct pin_inside *inside, int our_end, struct pin_ahead *ahead,
+                        struct pin_sandbox *sandbox, struct pin_error *err) {
     int pidfd = -1, unified = sandbox->cgroup != NULL ? pin_cgroup_unified_fd(sandbox->cgroup) : -1;
     struct clone_args args = {
         .flags = (inside->plan->clone_flags & ~(uint64_t)CLONE_NEWCGROUP) | CLONE_PIDFD,
@@ -82,24 +99,25 @@ static bool start_child(const struct pin_inside *inside, int our_end, struct pin
         args.flags |= (uint64_t)CLONE_INTO_CGROUP;
         args.cgroup = (__u64)unified;
     }
-    if (inside->network_apart)
-        args.flags &= ~(uint64_t)CLONE_NEWNET;
     if (inside->engine != NULL && pin_engine_needs_helper(inside->plan, inside->engine)) {
         const struct pin_cgroup *joined = inside->engine->joins_group;
         int theirs = joined != NULL ? pin_cgroup_unified_fd(joined) : unified;
         return start_joining(inside, our_end, theirs, sandbox, err);
     }
-    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-    if (pid == 0) {
-        (void)close(our_end); /* or the end of the supervisor would never be seen */
-        pin_inside_run(inside);
-    }
+    struct birth birth = {inside, our_end};
+    pid_t pid = pin_ahead_clone(ahead, &args, be_born_ahead, &birth);
+    if (pid == 0 && (pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args))) == 0)
+        be_born(&birth);
     if (pid < 0) {
         int cause = errno;
         (void)pin_fail_errno(err, "make the namespaces");
         if (cause == EAGAIN)
             (void)pin_hint(err, "raise the caller's limit of processes (ulimit -u)");
-        if (cause == EPERM || cause == ENOSPC)
+        if (cause == ENOSPC)
+            (void)pin_hint(
+                err, "there are too many: see the sysctls user.max_user_namespaces, user.max_net_namespaces "
+                     "and their like");
+        if (cause == EPERM)
             (void)pin_hint(err,
                            "user namespaces are restricted here: see sysctl user.max_user_namespaces, "
                            "kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns");
@@ -229,6 +247,7 @@ static bool equip_child(const struct pin_build_input *input, struct pin_shared_p
         return fill_filters(input, shared, err) &&
                pin_channel_sync(sandbox->control, PIN_SYNC_EQUIPPED, NULL, 0, err);
     PIN_CLOSE int init = seal_init(err);
+    pin_ahead_end(input->ahead);
     shared->ignored = pin_dispositions_ignored(); /* asked here, while the child is at work */
     if (init < 0 || !fill_filters(input, shared, err))
         return false;
@@ -330,7 +349,6 @@ static bool start(const struct pin_build_input *input, struct pin_host_sources *
         .ceiling = bundle->ceiling_filter.present ? &shared->ceiling.program : NULL,
         .control = theirs,
         .ignored = &shared->ignored,
-        .network_apart = input->in_parallel && pin_network_is_apart(input->plan),
         .engine = input->engine,
         .groups = &groups};
     bool ok = !is_made_first(input) || make_group(input, sandbox, err);
@@ -339,7 +357,7 @@ static bool start(const struct pin_build_input *input, struct pin_host_sources *
             input->engine->joins_group != NULL ? input->engine->joins_group : sandbox->cgroup;
         ok = pin_engine_groups_open(group, input->plan->engine.cgroup_mounts, input->cgroups, &groups, err);
     }
-    ok = ok && start_child(&inside, ends[0], sandbox, err);
+    ok = ok && start_child(&inside, ends[0], input->ahead, sandbox, err);
     pin_engine_groups_close(&groups);
     return ok;
 }

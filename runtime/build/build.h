@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "runtime/build/ahead.h"
 #include "runtime/build/cgroup/cgroup.h"
 #include "runtime/build/engine.h"
 #include "runtime/build/watch.h"
@@ -22,9 +23,8 @@ struct pin_build_input {
     const struct pin_cgroup_facts *cgroups;
     const struct pin_slot *slot;           /* NULL for an engine's container: it has its state elsewhere */
     const struct pin_engine_build *engine; /* NULL: a sandbox of `pinfold run` */
+    struct pin_ahead *ahead;               /* begun before the plan; borrowed; NULL: nothing was */
     enum pin_watch watch;                  /* what is asked about at sandbox->watch; none for an engine's */
-    bool
-        in_parallel; /* sooner, where two processors are free; the first command isn't number 2 inside then */
 };
 
 struct pin_sandbox {

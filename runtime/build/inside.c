@@ -33,8 +33,7 @@
 struct state { /* what one step leaves for a later one */
     const struct pin_inside *inside;
     struct pin_mounts mounts;
-    struct pin_network *network; /* made apart; NULL: with the others, or none */
-    bool equipped;               /* PIN_SYNC_EQUIPPED was taken */
+    bool equipped; /* PIN_SYNC_EQUIPPED was taken */
     int null;
     int init;     /* the sealed copy of init */
     int report;   /* where a failure is told: the control socket, later the connection that started us */
@@ -50,14 +49,6 @@ static bool tie_to_parent(struct state *state, struct pin_error *err) {
     (void)state; /* the wait below also ends us when the parent died before this line */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
         return pin_fail_errno(err, "die with the supervisor");
-    return true;
-}
-
-/* Before the wait for the maps, and for long beside the steps up to that of its name. */
-static bool start_network(struct state *state, struct pin_error *err) {
-    (void)err; /* what fails is told at the end of it */
-    if (state->network != NULL)
-        pin_network_start(state->network, state->inside->plan->raise_loopback);
     return true;
 }
 
@@ -101,10 +92,9 @@ static bool assemble_root(struct state *state, struct pin_error *err) {
             pin_channel_send_upper(state->inside->control, state->mounts.upper, err));
 }
 
-static bool enter_network(struct state *state, struct pin_error *err) {
-    if (state->network != NULL)
-        return pin_network_enter(state->network, err);
-    return !state->inside->plan->raise_loopback || pin_network_raise_loopback(err);
+static bool raise_loopback(struct state *state, struct pin_error *err) {
+    return !state->inside->plan->raise_loopback || state->inside->has_loopback ||
+           pin_network_raise_loopback(err);
 }
 
 static bool prepare_egress(struct state *state, struct pin_error *err) {
@@ -318,14 +308,13 @@ struct build_step {
 
 static const struct build_step steps[] = {
     {"lifeline",     tie_to_parent,          EACH               },
-    {"beside",       start_network,          SANDBOX            }, /* the network namespace is made by a thread, up to "network" */
     {"identity",     enter_identity,         EACH               }, /* the parent has written the maps; host id 0 is in none */
     {"memory",       hide_memory,            CONTAINER | JOINING},
     {"names",        set_names,              SANDBOX | CONTAINER},
     {"group",        enter_container_cgroup, CONTAINER | JOINING},
     {"system",       set_system,             CONTAINER | JOINING}, /* settings of the namespaces, by the host's procfs */
     {"mounts",       assemble_root,          SANDBOX | CONTAINER},
-    {"network",      enter_network,          SANDBOX | CONTAINER}, /* from here on none of the host's network is in sight */
+    {"network",      raise_loopback,         SANDBOX | CONTAINER},
     {"egress",       prepare_egress,
      SANDBOX | CONTAINER                                        }, /* its sockets leave for the broker; nothing of them stays here */
     {"publish",      open_door,              SANDBOX            }, /* what the process that lets the host in joins the network by */
@@ -386,7 +375,6 @@ _Noreturn static void execute_init(const struct state *state) {
 
 _Noreturn void pin_inside_run(const struct pin_inside *inside) {
     static char program[PATH_MAX];
-    static struct pin_network network;
     struct state state = {
         .inside = inside,
         .mounts = {.root = -1,
@@ -398,7 +386,6 @@ _Noreturn void pin_inside_run(const struct pin_inside *inside) {
                    .blank = -1,
                    .empty = -1,
                    .folder = {.fd = -1}},
-        .network = inside->network_apart ? &network : NULL,
         .init = -1,
         .null = -1,
         .report = inside->control,

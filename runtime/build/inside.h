@@ -22,7 +22,7 @@ struct pin_inside {
     int control;                       /* the child's end of the control socket */
     const struct pin_engine_build *engine; /* NULL: `pinfold run`, with an init of ours */
     struct pin_engine_groups *groups;      /* of an engine's container */
-    bool network_apart;                    /* its namespace is none that the child is born in: network.h */
+    bool has_loopback;                     /* it is up in the network that the child is born in */
     bool watched;                          /* the filter is one of watch.h */
     const uint64_t *ignored; /* set of signals that the caller has us ignore; filled in as the filter is */
 };

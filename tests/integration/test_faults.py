@@ -139,16 +139,56 @@ def children_of(pid):
         return []
 
 
+def born_inside(pid, inside=True):
+    """Those of the children that are in a namespace of processes of their own: what is to be init. Or those that aren't: what
+    begins the namespaces ahead of the plan."""
+    found = []
+    for child in children_of(pid):
+        try:
+            if (os.readlink(f"/proc/{child}/ns/pid") != os.readlink("/proc/self/ns/pid")) == inside:
+                found.append(child)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return found
+
+
+def test_a_kill_of_what_begins_the_namespaces_is_no_loss(as_root, orphanage):
+    before, draw = mounts(as_root), random.Random(3)
+    for _ in range(40):
+        process = as_root.spawn(as_root.argv("sh", "-c", "echo on"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while not (begun := born_inside(process.pid, False)) and process.poll() is None:
+            pass
+        for pid in begun[:1]:
+            time.sleep(draw.random() * 0.001)  # the moment is what is tested; nothing is waited for
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        assert process.communicate(timeout=60) == (b"on\n", b"") and process.returncode == 0
+    nothing_is_left(as_root, before)
+
+
+@needs_strace
+@pytest.mark.parametrize("how", ["signal=KILL", "retval=1"])
+def test_namespaces_that_are_not_begun_ahead_are_made_with_the_child(as_root, orphanage, how):
+    """Nothing else in the run asks for its parent: the process is killed there, or finds another one than its own."""
+    before, argv = mounts(as_root), as_root.argv("cat", "/proc/net/dev")
+    expected = as_root.call(argv)
+    done = as_root.call(["strace", "-f", "-o", "/dev/null", "-e", "trace=getppid", "-e", f"inject=getppid:{how}:when=1", *argv])
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected.stdout, b"") and b"lo:" in done.stdout
+    nothing_is_left(as_root, before)
+
+
 def test_a_kill_of_what_is_to_be_init_at_any_moment_leaves_nothing(as_root, orphanage):
     """A signal that strace injects doesn't reach a PID 1: the moment of each kill is drawn instead."""
     before, draw = mounts(as_root), random.Random(2)
     told = collections.Counter()
     for _ in range(100):
         process = as_root.spawn(as_root.argv("sleep", "100"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        while not (made := children_of(process.pid)) and process.poll() is None:
+        while not (made := born_inside(process.pid)) and process.poll() is None:
             pass
         time.sleep(draw.random() * 0.006)
-        os.kill(made[-1], signal.SIGKILL)
+        os.kill(made[0], signal.SIGKILL)
         _, err = process.communicate(timeout=60)
         assert process.returncode in (125, 137), err
         assert err.startswith(b"pinfold: ") and err.count(b"\n") == 1, err
@@ -263,7 +303,8 @@ def test_a_failing_call_means_refusal_or_the_same_walls(as_root, tmp_path, orpha
     trace = tmp_path / "trace"
     probe(as_root, ["strace", "-f", "-o", str(trace)], argv)
     text = trace.read_text()
-    supervisor, builder = traced_processes(text)[:2]
+    supervisor = traced_processes(text)[0]
+    (builder,) = {line.split()[0] for line in text.splitlines() if "pivot_root(" in line}
     listed = places(text, supervisor if whose == "supervisor" else builder)
     if whose == "builder":
         listed = listed[:listed.index(("execve", 1)) + 1] if ("execve", 1) in listed else listed

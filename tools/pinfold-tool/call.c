@@ -71,6 +71,7 @@ static int run_planned(struct cold *cold, const struct pin_call_options *values)
 }
 
 static int run_cold(struct cold *cold, const struct pin_call_options *values, struct pin_findings *found) {
+    cold->run.ahead = pin_ahead_start();
     return pin_front_plan(&cold->run.front, found)
                ? run_planned(cold, values)
                : pin_refusal_report(&cold->run.front, found, values->audit_sync, true);

@@ -214,7 +214,7 @@ static bool build_and_supervise(struct pin_one_shot *run, const struct pin_one_s
         .watch = settings->watch != NULL                   ? PIN_WATCH_ALL
                  : pin_run_calls_wanted(run->front.bundle) ? PIN_WATCH_DENIED
                                                            : PIN_WATCH_NONE,
-        .in_parallel = true,
+        .ahead = run->ahead,
     };
     return pin_lease_take(run->front.state_dir, run->front.cgroups, &run->slot, err) &&
            pin_build(&input, &run->sandbox, err) && pin_run_receipt_read(&run->receipt, &run->sandbox, err) &&
@@ -303,6 +303,7 @@ bool pin_one_shot_run(struct pin_one_shot *run, const struct pin_one_shot_settin
 }
 
 void pin_one_shot_free(struct pin_one_shot *run) {
+    pin_ahead_free(run->ahead);
     pin_teardown_end(run->teardown);
     pin_run_receipt_free(&run->receipt);
     pin_run_audit_close(&run->audit);

@@ -28,6 +28,7 @@ enum {
 struct pin_one_shot { /* what one run owns; PIN_ONE_SHOT_NONE at first */
     struct pin_front front;
     struct pin_slot slot;
+    struct pin_ahead *ahead; /* started by the caller, as early as it can; NULL: none */
     struct pin_sandbox sandbox;
     struct pin_teardown *teardown; /* NULL: none */
     struct pin_egress_session egress;

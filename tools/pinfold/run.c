@@ -104,6 +104,7 @@ static int run_run(const struct pin_invocation *invocation) {
                        "--json and --stream exclude each other");
     run.front.request.records = run.front.request.hands_secrets = run.front.request.records_calls = true;
     run.front.request.publishes = true;
+    run.ahead = pin_ahead_start();
     bool ok = !pin_found_any(&found) &&
               pin_front_bundle(&run.front, &values->front, invocation->arguments, invocation->argument_count,
                                &found) &&
