@@ -17,6 +17,7 @@ struct pin_pump {
     struct pin_sink *sink;
     struct pin_pump_events events;
     const char *at_end;
+    bool in_line; /* the last byte ended none, as a terminal counts lines */
     bool ended;
 };
 
@@ -46,6 +47,7 @@ static void on_bytes(void *self, const uint8_t *data, size_t size, int error) {
         return;
     }
     if (size > 0) {
+        pump->in_line = strchr("\n\r\x04", data[size - 1]) == NULL || data[size - 1] == '\0';
         pin_sink_write(pump->sink, data, size);
         if (pin_sink_is_full(pump->sink))
             pin_source_pause(pump->source);
@@ -53,6 +55,9 @@ static void on_bytes(void *self, const uint8_t *data, size_t size, int error) {
     }
     pump->ended = true;
     pin_source_remove(&pump->source);
+    if (pump->at_end != NULL &&
+        pump->in_line) /* there the first one only hands on what there is of the line */
+        pin_sink_write(pump->sink, pump->at_end, strlen(pump->at_end));
     if (pump->at_end != NULL)
         pin_sink_write(pump->sink, pump->at_end, strlen(pump->at_end));
     close_when_drained(pump);

@@ -252,3 +252,20 @@ def test_no_command_inherits_the_signals_that_the_caller_ignores(each_io):
 
     assert ignored(["cat", "/proc/self/status"]) == 2**64 - 1 - 2**(signal.SIGKILL - 1) - 2**(signal.SIGSTOP - 1)
     assert ignored(each_io.argv("cat", "/proc/self/status")) == 0
+
+
+def test_a_file_that_the_command_is_to_read_comes_before_the_caller_s_terminal(each_io, tmp_path):
+    """Both were named; what is typed at the terminal is for whoever reads there."""
+    (tmp_path / "input").write_text("from the file\n")
+    terminal = Terminal(each_io, "cat", options=["--stdin", str(tmp_path / "input")])
+    terminal.send(b"typed\n")
+    code, restored = terminal.end()
+    assert (code, restored) == (0, True) and b"from the file" in terminal.seen, terminal.seen
+    assert terminal.seen.count(b"typed") <= 1, terminal.seen  # the echo of its own terminal
+
+
+@pytest.mark.parametrize("text", [b"", b"line\n", b"no end of a line", b"one\nand a half", b"\0"])
+def test_the_end_of_a_file_is_the_end_of_what_a_terminal_gives(each_io, text):
+    """Within a line, the character that ends a terminal's input only hands the line on."""
+    done = each_io.run("sh", "-c", "cat >/tmp/got; echo; wc -c </tmp/got", options=["--tty", "--stdin", "-"], input=text)
+    assert done.returncode == 0 and done.stdout.split()[-1] == str(len(text)).encode(), done

@@ -132,6 +132,11 @@ static void take_changes(struct pin_one_shot *run) {
         pin_result_note(&run->result, &err);
 }
 
+/* The caller's terminal is put into raw mode where it is what the command reads. */
+static int terminal_of(const struct pin_one_shot_settings *settings) {
+    return settings->tty && settings->input >= 0 && isatty(settings->input) ? settings->input : -1;
+}
+
 static bool supervise(struct pin_one_shot *run, const struct pin_one_shot_settings *settings,
                       uint64_t started_ns, struct pin_error *err) {
     const struct pin_bundle *bundle = run->front.bundle;
@@ -155,7 +160,7 @@ static bool supervise(struct pin_one_shot *run, const struct pin_one_shot_settin
         .stderr_fd = STDERR_FILENO,
         .stream = &run->stream,
         .tty = settings->tty,
-        .terminal_fd = settings->tty && isatty(STDIN_FILENO) ? STDIN_FILENO : -1,
+        .terminal_fd = terminal_of(settings),
         .frames = bundle->ext.frames,
         .started_ns = started_ns,
         .io = settings->io,
