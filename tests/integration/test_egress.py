@@ -389,12 +389,18 @@ print(ask("api.example.com", 7003), ask("api.example.com", 7004), ask("203.0.113
     assert {(f["to"], f["port"]) for f in inside.internet.seen() if f["kind"] == "packet" and f["to"] != "192.0.2.53"} == {(PUBLIC, 7003)}
 
 
-def test_a_named_resolver_is_asked_itself(harness):
-    code = DIG.split("for server")[0] + "print(ask('resolver.example.com', 'www.example.com', 1)[:2])"
+@pytest.mark.parametrize("protocol", ["udp", "tcp"])
+def test_a_named_resolver_is_asked_itself(harness, protocol):
+    """By its name or its address; any other one, and it by the other protocol, is the broker."""
+    code = DIG.split("for server")[0] + f"""
+for server in (socket.gethostbyname('resolver.example.com'), '192.0.2.53', '192.0.2.54', '127.0.0.1'):
+    print(*(ask(server, 'www.example.com', 1, tcp)[:2] for tcp in ({protocol == 'tcp'}, {protocol != 'tcp'})))
+"""
     harness.internet.ask(zone={**ZONE, "resolver.example.com": ["192.0.2.53"]})
-    _, out, _ = harness.run(PYTHON, "-c", code, rules=["resolver.example.com:53/udp"], options=["-u"])
-    assert out == "(0, 1)\n"
-    assert "www.example.com" in [f["name"] for f in harness.internet.seen() if f["kind"] == "question"]
+    rules = [f"resolver.example.com:53/{protocol}", f"192.0.2.53/32:53/{protocol}"]
+    _, out, events = harness.run(PYTHON, "-c", code, rules=rules, options=["-u", "-a"])
+    assert out.splitlines() == ["(0, 1) (3, 0)"] * 2 + ["(3, 0) (3, 0)"] * 2, (out, events)
+    assert {e.split()[5] for e in events if e.startswith("connect allowed")} == {protocol}, events
 
 
 # --- the broker itself -----------------------------------------------------------------------------------------------

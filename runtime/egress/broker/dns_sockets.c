@@ -10,6 +10,7 @@
 
 #include "base/io.h"
 #include "runtime/egress/broker/dns_service.h"
+#include "runtime/egress/broker/entry.h"
 #include "runtime/egress/broker/flows.h"
 
 #define QUESTION_MAX 1024
@@ -213,8 +214,10 @@ static void open_stream(struct dns_server *server, int fd) {
 static void tcp_ready(struct watch *watch, uint32_t events) {
     (void)events;
     struct dns_server *server = container_of(watch, struct dns_server, tcp);
-    int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0)
+    struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof(peer);
+    int fd = accept4(watch->fd, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0 && !entry_take(server->broker, fd, &peer))
         open_stream(server, fd);
 }
 

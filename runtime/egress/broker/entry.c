@@ -89,6 +89,17 @@ static void admit(struct broker *broker, int fd, const struct sockaddr_storage *
     conn_dial(conn);
 }
 
+bool entry_take(struct broker *broker, int fd, const struct sockaddr_storage *peer) {
+    struct pin_destination to = {.protocol = PIN_PROTOCOL_TCP};
+    struct sockaddr_storage local = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof(local);
+    bool is_named = getsockname(fd, (struct sockaddr *)&local, &size) == 0 &&
+                    broker_destination(broker, &local, &to) && pin_egress_judge(&broker->rules, &to).allowed;
+    if (is_named)
+        admit(broker, fd, peer);
+    return is_named;
+}
+
 void entry_accept(struct broker *broker, int listener, unsigned most) {
     for (unsigned i = 0; i < most; i++) {
         struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
