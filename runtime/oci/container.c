@@ -78,6 +78,11 @@ static int lock_directory(const struct pin_container *container, struct pin_erro
     return pin_steal_fd(&lock);
 }
 
+bool pin_container_is_held(const struct pin_container *container) {
+    PIN_CLOSE int lock = openat(container->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 bool pin_container_lock(int root, struct pin_container *container, struct pin_error *err) {
     container->lock = lock_directory(container, err);
     if (container->lock < 0)

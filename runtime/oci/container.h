@@ -62,6 +62,8 @@ bool pin_container_open(int root, const char *id, bool lock, struct pin_containe
                         struct pin_error *err);
 /* Waits for the other commands on an open container. NOT_FOUND when one of them has removed it. */
 bool pin_container_lock(int root, struct pin_container *container, struct pin_error *err);
+/* Whether another command has it now. */
+bool pin_container_is_held(const struct pin_container *container);
 bool pin_container_write(const struct pin_container *container, struct pin_error *err);
 /* Removes ROOT/ID with all that is in it, unless another has, and the id is free or somebody else's. */
 bool pin_container_remove(int root, const struct pin_container *container, struct pin_error *err);

@@ -1,9 +1,11 @@
 #include "runtime/oci/start_socket.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -27,9 +29,9 @@ int pin_start_socket_listen(int dir, struct pin_error *err) {
     return pin_steal_fd(&fd);
 }
 
-static int connect_in(int dir) {
+static int connect_in(int dir, int flags) {
     struct sockaddr_un address = address_in(dir, PIN_START_SOCKET);
-    PIN_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    PIN_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
     if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
         return -1;
     return pin_steal_fd(&fd);
@@ -38,12 +40,14 @@ static int connect_in(int dir) {
 bool pin_start_socket_is_waiting(int dir) {
     if (faccessat(dir, PIN_START_SOCKET, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
         return false;
-    PIN_CLOSE int fd = connect_in(dir);
-    return fd >= 0;
+    /* one that is stopped accepts nobody, and has room for some who asked before us: then it is waiting still
+     */
+    PIN_CLOSE int fd = connect_in(dir, SOCK_NONBLOCK);
+    return fd >= 0 || errno == EAGAIN;
 }
 
 bool pin_start_socket_start(int dir, struct pin_error *err) {
-    PIN_CLOSE int fd = connect_in(dir);
+    PIN_CLOSE int fd = connect_in(dir, 0);
     if (fd < 0)
         return pin_fail(err, PIN_ERROR_BUSY, "cannot start an already running container");
     if (send(fd, "s", 1, MSG_NOSIGNAL) != 1)
@@ -65,7 +69,9 @@ int pin_console_connect(const char *path, struct pin_error *err) {
     PIN_CLOSE int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     PIN_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un address = address_in(dir, slash != NULL ? slash + 1 : path);
-    if (dir < 0 || fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
+    const struct timeval patience = {.tv_sec = 2}; /* with one who listens and takes nobody: unix(7) */
+    if (dir < 0 || fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0 ||
+        connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
         (void)pin_fail_errno(err, "connect to the console socket '%s'", path);
         return -1;
     }

@@ -20,5 +20,6 @@ bool pin_start_socket_is_waiting(int dir);
 /* Starts the container, and waits until its process is executed. BUSY when nobody waits. */
 bool pin_start_socket_start(int dir, struct pin_error *err);
 
-/* Connects to the socket of an engine that takes a terminal; the caller closes it. -1 on failure. */
+/* Connects to the socket of an engine that takes a terminal, which has two seconds for it; the caller closes
+ * it. -1 on failure. */
 int pin_console_connect(const char *path, struct pin_error *err);

@@ -1,6 +1,7 @@
 """pinfold-oci: the OCI runtime command line, as engines call it, on bundles of our own."""
 import array
 import concurrent.futures
+import fcntl
 import json
 import os
 import pathlib
@@ -230,6 +231,42 @@ def test_pause_stops_and_resume_goes_on(oci):
     assert oci.state(name)["status"] == "running"
 
 
+def test_a_created_one_that_is_stopped_holds_nobody_up(oci):
+    """It takes no more of those who ask whether it waits than its queue has room for."""
+    name = oci.create("sleep", "100")
+    oci.ok("kill", name, "STOP")
+    for _ in range(20):
+        assert oci.state(name)["status"] == "created"
+
+
+@pytest.mark.parametrize("words", [("kill", "NAME", "KILL"), ("delete", "--force", "NAME")], ids=["kill", "delete"])
+def test_a_start_that_waits_keeps_nobody_from_ending_the_container(oci, words):
+    name = oci.create("sleep", "100")
+    oci.ok("kill", name, "STOP")
+    waiting = subprocess.Popen(oci.argv("start", name), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    held = os.open(oci.root / name, os.O_RDONLY)
+    try:
+        deadline = time.monotonic() + 60
+        while not is_locked(held):
+            assert time.monotonic() < deadline and waiting.poll() is None
+            time.sleep(0.01)
+        oci.ok(*(name if word == "NAME" else word for word in words))
+        waiting.wait(60) # it has started what ended at once, or not at all
+    finally:
+        os.close(held)
+        waiting.kill()
+        waiting.communicate()
+
+
+def is_locked(file):
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
+
+
 @pytest.mark.parametrize("words", [(), ("--all",)], ids=["its process", "all"])
 def test_a_kill_ends_a_paused_container(oci, words):
     name = oci.start("sleep", "100")
@@ -290,6 +327,16 @@ def test_the_terminal_goes_to_the_console_socket(oci, tmp_path):
     second = take_terminal(oci, tmp_path, "exec", "--tty", "--detach", name, "sh", "-c", "tty; echo ready")
     assert b"/dev/pts/" in read_until(second, b"ready")
     assert b"console socket" in oci.call("create", "--bundle", bundle, oci.name()).stderr
+
+
+def test_a_console_socket_whose_peer_takes_nobody_is_a_failure(oci, tmp_path):
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as first:
+        path = tmp_path / "s"
+        listening.bind(str(path))
+        listening.listen(0)
+        first.connect(str(path)) # there is room for no other
+        done = oci.call("create", "--bundle", oci.bundle("true", process__terminal=True), "--console-socket", path, oci.name())
+        assert done.returncode == 1 and b"console socket" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("field", ["hostname", "domainname"])

@@ -294,8 +294,8 @@ DISK = [{"containerID": 0, "hostID": 200000, "size": 65536}]
 
 
 def run_idmapped(runtime, data, maps, *options):
-    """With a user namespace of its own, and the folder at /mnt with other ids on the disk."""
-    mount = {**bind(str(data), "/mnt", *options), "uidMappings": maps, "gidMappings": maps}
+    """With a user namespace of its own, and the folder at /mnt with other ids on the disk: by maps of the mount, or its own."""
+    mount = {**bind(str(data), "/mnt", *options), **({"uidMappings": maps, "gidMappings": maps} if maps else {})}
     dev = {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755", "size=1m"]}
     folder = runtime.bundle("sh", "-c", "busybox cp /bin/busybox /mnt/left && busybox chmod 4755 /mnt/left; true", **with_mounts(dev, mount), **USERNS,
                             linux__uidMappings=OWN, linux__gidMappings=OWN)
@@ -315,8 +315,8 @@ def test_an_idmapped_mount_leaves_no_set_id_program_of_the_host_s_root(governed,
     for fields in ({"engine": {"write": [str(data)], "shares": {"remove": ["user"]}}},
                    {"engine": {"write": [str(data)]}, "identity": {"user": 1000, "group": 1000}}):
         governed.under(**fields)
-        refused = run_idmapped(governed, data, DISK)
-        assert refused.returncode == 1 and b"the host's id 0 at '/mnt'" in refused.stderr, refused.stderr
+        for refused in (run_idmapped(governed, data, DISK), run_idmapped(governed, data, None, "idmap")):
+            assert refused.returncode == 1 and b"the host's id 0 at '/mnt'" in refused.stderr, refused.stderr
     governed.under(engine={"write": [str(data)], "shares": {"remove": ["user"]}})
     os.chown(data, 200000, 200000)
     assert run_idmapped(governed, data, DISK, "ro").returncode == 0 and not (data / "left").exists()

@@ -19,15 +19,16 @@
 #include "tools/pinfold-oci/common.h"
 #include "tools/pinfold-oci/log.h"
 
-/* What a verb does with a container that is open and locked. */
+/* What a verb does with a container that is open, and locked unless it can do without. */
 typedef bool action(const struct pin_oci_options *options, struct pin_oci_host *host,
                     struct pin_container *container, const char *argument, struct pin_error *err);
 
-static int act(const struct pin_oci_options *options, const char *id, const char *argument, action *perform) {
+static int act(const struct pin_oci_options *options, const char *id, const char *argument, bool lock,
+               action *perform) {
     struct pin_oci_host host = PIN_OCI_HOST_NONE;
     struct pin_container container = PIN_CONTAINER_NONE;
     struct pin_error err = {0};
-    bool ok = pin_oci_open_container(options, id, true, &host, &container, &err) &&
+    bool ok = pin_oci_open_container(options, id, lock, &host, &container, &err) &&
               perform(options, &host, &container, argument, &err);
     pin_container_close(&container);
     pin_oci_close_host(&host);
@@ -63,7 +64,7 @@ static bool start(const struct pin_oci_options *options, struct pin_oci_host *ho
 
 int pin_oci_start(const struct pin_oci_options *options, char **arguments, size_t count) {
     (void)count;
-    return act(options, arguments[0], NULL, start);
+    return act(options, arguments[0], NULL, true, start);
 }
 
 /* 9, KILL, SIGKILL, RTMIN+3 */
@@ -118,8 +119,10 @@ static bool send_signal(const struct pin_oci_options *options, struct pin_oci_ho
                           : pin_fail_errno(err, "signal the container");
 }
 
+/* A process is told by its pidfd, and is nobody else's whatever happens meanwhile: then a `start` that waits
+ * for it, or for a hook, keeps nobody from ending it. A group is found by its name, which needs the lock. */
 int pin_oci_kill(const struct pin_oci_options *options, char **arguments, size_t count) {
-    return act(options, arguments[0], count > 1 ? arguments[1] : NULL, send_signal);
+    return act(options, arguments[0], count > 1 ? arguments[1] : NULL, options->all, send_signal);
 }
 
 static bool delete (const struct pin_oci_options *options, struct pin_oci_host *host,
@@ -143,12 +146,26 @@ static bool clear_damaged(const struct pin_oci_options *options, struct pin_oci_
     return pin_oci_clear(host, container, err);
 }
 
+/* Who has the lock may wait for the process, as `start` does: then that has to end first. */
+static void end_what_is_waited_for(const struct pin_oci_options *options, const char *id) {
+    struct pin_oci_host host = PIN_OCI_HOST_NONE;
+    struct pin_container container = PIN_CONTAINER_NONE;
+    struct pin_error none = {0}; /* whatever it is, the removal itself tells it */
+    if (pin_oci_open_container(options, id, false, &host, &container, &none) &&
+        pin_container_is_held(&container))
+        (void)send_signal(options, &host, &container, "KILL", &none);
+    pin_container_close(&container);
+    pin_oci_close_host(&host);
+}
+
 int pin_oci_delete(const struct pin_oci_options *options, char **arguments, size_t count) {
     struct pin_oci_host host = PIN_OCI_HOST_NONE;
     struct pin_container container = PIN_CONTAINER_NONE;
     struct pin_error err = {0};
     (void)count;
     bool ok;
+    if (options->force)
+        end_what_is_waited_for(options, arguments[0]);
     if (pin_oci_open_container(options, arguments[0], true, &host, &container, &err))
         ok = delete (options, &host, &container, NULL, &err);
     else if (options->force && err.kind == PIN_ERROR_SYNTAX)
@@ -177,10 +194,10 @@ static bool freeze(const struct pin_oci_options *options, struct pin_oci_host *h
 
 int pin_oci_pause(const struct pin_oci_options *options, char **arguments, size_t count) {
     (void)count;
-    return act(options, arguments[0], "", freeze);
+    return act(options, arguments[0], "", true, freeze);
 }
 
 int pin_oci_resume(const struct pin_oci_options *options, char **arguments, size_t count) {
     (void)count;
-    return act(options, arguments[0], NULL, freeze);
+    return act(options, arguments[0], NULL, true, freeze);
 }
