@@ -1,5 +1,6 @@
 /* Who has a connection, and who has to give one up: slow, dead and hostile clients leave room for others. */
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "runtime/kept/call.h"
 
@@ -20,6 +21,14 @@ bool pin_peer_may(size_t held, size_t all, const char *what, struct pin_error *e
     return pin_hint(err, "of %zu that there are, one process may have %zu", all, share(all));
 }
 
+/* It has asked, and its turn to be heard is still to come: within this step of the loop. Whoever takes no
+ * replies isn't heard, and may leave its questions there for ever. */
+static bool has_asked(const struct conn *conn) {
+    char first;
+    return conn->lent == 0 && !pin_sink_is_full(conn->sink) &&
+           recv(conn->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 /* It is owed something that it has asked for. */
 static bool is_owed(const struct conn *conn) {
     const struct pin_kept *kept = conn->kept;
@@ -29,7 +38,7 @@ static bool is_owed(const struct conn *conn) {
     for (size_t i = 0; i < kept->wait_count; i++)
         if (kept->waits[i].conn == conn)
             return true;
-    return conn->holds || pin_attach_serves(conn) || pin_runner_serves(kept, conn);
+    return conn->holds || pin_attach_serves(conn) || pin_runner_serves(kept, conn) || has_asked(conn);
 }
 
 static bool is_of(const struct conn *conn, pid_t peer) {

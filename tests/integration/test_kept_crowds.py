@@ -2,6 +2,7 @@
 import os
 import resource
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -67,6 +68,11 @@ class Waiting(Crowd):
 
 def is_closed(client):
     return bool(select.select([client], [], [], 0)[0]) and client.recv(1) == b""
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
 
 
 def memory_of(pid):
@@ -146,6 +152,27 @@ def test_the_connection_that_has_been_silent_longest_makes_room(kept):
             assert not is_closed(first) and not is_closed(waiting)
             kept.ok("stop", "work")
         assert reply(waiting)["ok"]["why"] == "stopped"  # it was owed that
+
+
+def test_whoever_has_asked_and_is_not_heard_yet_makes_no_room(kept):
+    """The newcomer is there first, and the one that has been silent longest asks before anybody is let in."""
+    kept.up("work")
+    with kept.connect("work") as first:
+        first.sendall(message(verb="show"))
+        supervisor = reply(first)["ok"]["supervisor"]
+        stats = message(verb="stats")
+        with Crowd(kept, "work", SHARE, stats, answered=True), Crowd(kept, "work", CONNECTIONS - SHARE - 1, stats, answered=True):
+            os.kill(supervisor, signal.SIGSTOP)
+            try:
+                eventually(lambda: state_of(supervisor) == "T", "the supervisor isn't stopped")
+                newcomer = kept.connect("work")
+                first.sendall(stats)
+            finally:
+                os.kill(supervisor, signal.SIGCONT)
+            with newcomer:
+                assert "ok" in reply(first)
+                newcomer.sendall(stats)
+                assert "ok" in reply(newcomer)
 
 
 def test_one_process_that_waits_everywhere_leaves_room_for_others(kept):
