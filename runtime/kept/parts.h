@@ -1,10 +1,11 @@
 /* parts.h: what the parts of pin_kept_serve() share; nobody else includes it.
  *
  * serve.c: the life of the sandbox; conn.c: a client; conn_room.c: how many there may be; verbs.c: what it
- * asks for; exec_check.c: whether a command may be started; exec.c: its life; exec_io.c: its pipes, terminal
- * and output; exec_frames.c: its frames; exec_limits.c: its times and what it uses; exec_leaf.c: its cgroup;
- * exec_context.c: those of a code context; exec_hand.c: how it gets its cells; exec_user.c: who it is;
- * exec_secrets.c: what is handed to it; attach.c: who reads a command's output from the log.
+ * asks for; exec_check.c: whether a command may be started; exec.c: its life; exec_tell.c: what is told of
+ * it; exec_io.c: its pipes, terminal and output; exec_frames.c: its frames; exec_limits.c: its times and
+ * what it uses; exec_leaf.c: its cgroup; exec_context.c: those of a code context; exec_hand.c: how it gets
+ * its cells; exec_user.c: who it is; exec_secrets.c: what is handed to it; attach.c: who reads a command's
+ * output from the log.
  */
 #pragma once
 
@@ -246,6 +247,17 @@ void pin_exec_cell_over(struct exec *cell, int status);
 void pin_exec_free(struct exec *exec);
 struct exec *pin_exec_find(struct pin_kept *kept, uint64_t id);
 bool pin_exec_signal(struct exec *exec, int number, struct pin_error *err);
+
+/* exec_tell.c */
+/* That it was refused is an event where the policy says so. */
+void pin_exec_tell_refusal(const struct conn *conn, const struct pin_kept_request *request,
+                           const struct pin_error *refusal);
+/* The logs have its start before anything of it is there; false where it mustn't start without that. */
+bool pin_exec_tell_log(struct exec *exec, struct pin_error *err);
+/* Its client knows that it runs; where the result is captured, perhaps only with that. */
+void pin_exec_tell_started(struct exec *exec);
+/* Told to whoever waits, kept for whoever asks later. */
+void pin_exec_tell_end(struct exec *exec);
 
 /* exec_check.c */
 /* Whether a command may be started: nothing has been done for it yet. */
