@@ -10,7 +10,7 @@ import pytest
 
 from kept_sandbox import DEADLINE, eventually, gone, kept, kept_by_root  # noqa: F401 (fixtures)
 from test_kept_books import Books, books, root_books  # noqa: F401 (fixtures)
-from test_kept_crowds import CONNECTIONS, SHARE, Waiting
+from test_kept_crowds import CONNECTIONS, SHARE, Waiting, state_of
 
 
 def test_a_stop_waits_no_longer_than_its_commands_live(kept):
@@ -136,6 +136,23 @@ def test_a_sandbox_whose_supervisor_stands_still_is_ended_all_the_same(kept_by_r
     kept_by_root.ok("kill", "work")
     assert kept_by_root.show("work")["end"] == {"why": "killed", "cleared": True}
     eventually(lambda: gone(supervisor), "it lives on")
+
+
+def test_a_command_whose_supervisor_stands_still_can_be_left(kept):
+    """By a signal after one that nobody has answered; the supervisor ends the command when it goes on."""
+    kept.up("work")
+    argv = [str(kept.pinfold.program), "exec", "work", "--", "/usr/bin/sh", "-c", "echo on; exec sleep 4321"]
+    process = kept.pinfold.spawn(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"on\n"
+    supervisor = kept.show("work")["supervisor"]
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        eventually(lambda: state_of(supervisor) == "T", "the supervisor isn't stopped")
+        eventually(lambda: process.poll() is not None or process.send_signal(signal.SIGINT), "it can't be left")
+    finally:
+        os.kill(supervisor, signal.SIGCONT)  # which has the other end of what the command writes as well
+    assert process.returncode == 125 and b"the supervisor of 'work' doesn't answer" in process.communicate()[1]
+    eventually(lambda: kept.show("work")["execs"] == [], "the command that was left runs on")
 
 
 def test_a_frozen_sandbox_whose_supervisor_takes_nothing_in_is_killed_and_cleared(kept_by_root):

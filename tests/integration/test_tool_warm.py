@@ -184,6 +184,16 @@ def test_secrets_of_one_call_are_in_no_memory_of_the_next(warm):
     assert warm.value(probe, {"half": secret[:9], "rest": secret[9:]}) <= 1  # the needle itself
 
 
+def test_a_pool_ends_one_whose_supervisor_is_stopped(warm):
+    place = pool(warm.pinfold)["sandboxes"][0]["name"]
+    supervisor = json.loads(warm.pinfold.call([str(warm.pinfold.program), "show", place, "--json"]).stdout)["supervisor"]
+    gone = os.pidfd_open(supervisor)
+    signal.pidfd_send_signal(gone, signal.SIGSTOP)
+    assert warm.pinfold.call([str(warm.pinfold.program), "pool", "clear"]).returncode == 0
+    assert select.select([gone], [], [], 0)[0]
+    os.close(gone)
+
+
 def test_a_timeout_ends_the_call_and_leaves_the_sandbox(warm):
     answer = warm.call("import time\ndef f(): time.sleep(100)", timeout=0.3)
     assert (answer["exit_code"], answer["result"]["status"]) == (124, "timeout")

@@ -1,6 +1,6 @@
 pin_unit_test(test_kept_home LIBRARIES pin_kept)
 pin_unit_test(test_kept_request LIBRARIES pin_kept)
 pin_unit_test(test_kept_wire LIBRARIES pin_kept)
-pin_unit_test(test_kept_client SOURCES "${CMAKE_SOURCE_DIR}/tools/pinfold-kept/client.c" LIBRARIES pin_kept pin_supervise pin_state)
+pin_unit_test(test_kept_client SOURCES "${CMAKE_SOURCE_DIR}/tools/pinfold-kept/client.c" "${CMAKE_SOURCE_DIR}/tools/pinfold-kept/session.c" LIBRARIES pin_kept pin_supervise pin_state)
 pin_unit_test(test_kept_log LIBRARIES pin_kept)
 pin_unit_test(test_code_result SOURCES "${CMAKE_SOURCE_DIR}/tools/pinfold-kept/code_result.c" LIBRARIES pin_base pin::jansson)

@@ -51,7 +51,8 @@ static bool gone(const struct pin_client *client, int error, struct pin_error *e
     return pin_hint(err, "'pinfold show %s' says why", client->name);
 }
 
-static bool unanswered(const struct pin_client *client, struct pin_error *err) {
+bool pin_client_is_unanswered(struct pin_client *client, struct pin_error *err) {
+    client->is_silent = true;
     (void)pin_fail(err, PIN_ERROR_EXHAUSTED, "the supervisor of '%s' doesn't answer", client->name);
     return pin_hint(err, "'pinfold kill %s' ends it in any case", client->name);
 }
@@ -97,7 +98,7 @@ bool pin_client_send(struct pin_client *client, json_t *request, const int *fds,
         if (part < 0 && errno == EINTR)
             continue;
         if (part < 0 && errno == EAGAIN)
-            return unanswered(client, err);
+            return pin_client_is_unanswered(client, err);
         if (part < 0)
             return turned_away(client, errno, err);
         sent += (size_t)part;
@@ -124,7 +125,7 @@ static bool receive_some(struct pin_client *client, int *fd, struct pin_error *e
         got = recvmsg(client->socket, &message, MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
     if (got < 0 && errno == EAGAIN)
-        return unanswered(client, err);
+        return pin_client_is_unanswered(client, err);
     if (got <= 0)
         return gone(client, got < 0 ? errno : 0, err);
     const struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
@@ -179,11 +180,20 @@ json_t *pin_client_receive(struct pin_client *client, int *fd, struct pin_error 
     return NULL;
 }
 
-static bool set_patience(const struct pin_client *client, unsigned seconds, struct pin_error *err) {
-    const struct timeval patience = {.tv_sec = seconds};
+static bool set_patience(const struct pin_client *client, uint64_t seconds, struct pin_error *err) {
+    const struct timeval patience = {.tv_sec = seconds < INT32_MAX ? (time_t)seconds : 0};
     return (setsockopt(client->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0 &&
             setsockopt(client->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0) ||
            pin_fail_errno(err, "set how long an answer is waited for");
+}
+
+bool pin_client_set_patience(struct pin_client *client, uint64_t seconds, struct pin_error *err) {
+    client->patience_s = seconds;
+    return set_patience(client, seconds, err);
+}
+
+unsigned pin_client_answer_s(const struct pin_client *client) {
+    return client->answer_s > 0 ? client->answer_s : PIN_CLIENT_ANSWER_S;
 }
 
 static bool is_answered_at_once(const json_t *request) {
@@ -193,15 +203,14 @@ static bool is_answered_at_once(const json_t *request) {
 }
 
 static json_t *ask(struct pin_client *client, json_t *request, int *fd, struct pin_error *err) {
-    unsigned answer_s = client->answer_s > 0 ? client->answer_s : PIN_CLIENT_ANSWER_S;
-    bool at_once = is_answered_at_once(request);
-    if (at_once && !set_patience(client, answer_s, err)) {
+    unsigned answer_s = is_answered_at_once(request) ? pin_client_answer_s(client) : 0;
+    if (!set_patience(client, answer_s, err)) {
         json_decref(request);
         return NULL;
     }
     json_t *reply =
         pin_client_send(client, request, NULL, 0, err) ? pin_client_receive(client, fd, err) : NULL;
-    if (reply != NULL && at_once && !set_patience(client, 0, err)) {
+    if (reply != NULL && !set_patience(client, client->patience_s, err)) {
         json_decref(reply);
         return NULL;
     }

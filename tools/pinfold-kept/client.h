@@ -14,6 +14,8 @@ struct pin_client {
     const char *name;
     int state_dir, folder, socket; /* -1: none */
     unsigned answer_s;             /* for what is answered at once; 0: PIN_CLIENT_ANSWER_S */
+    uint64_t patience_s;           /* of pin_client_set_patience() */
+    bool is_silent;                /* something wasn't answered in time */
     struct pin_wire in;
 };
 #define PIN_CLIENT_NONE ((struct pin_client){.state_dir = -1, .folder = -1, .socket = -1})
@@ -32,6 +34,12 @@ bool pin_client_send(struct pin_client *client, json_t *request, const int *fds,
 /* The next message, or NULL: an error of the sandbox's, or SYSTEM when it has gone. *fd (may be NULL) is a
  * descriptor that came with it, or -1. */
 json_t *pin_client_receive(struct pin_client *client, int *fd, struct pin_error *err);
+/* From now on sending, and each part of what is received, may take this long, then it is EXHAUSTED; 0: for
+ * ever, as it is in the beginning. */
+bool pin_client_set_patience(struct pin_client *client, uint64_t seconds, struct pin_error *err);
+unsigned pin_client_answer_s(const struct pin_client *client);
+/* The error of a supervisor that doesn't answer; false. */
+bool pin_client_is_unanswered(struct pin_client *client, struct pin_error *err);
 /* Send, receive: the "ok" of the reply, for the caller to release. A supervisor that doesn't answer in time,
  * one that was stopped, say, is EXHAUSTED; `wait`, `stop` and `kill` are answered at an end, however long it
  * takes. */

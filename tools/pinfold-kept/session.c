@@ -7,8 +7,28 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/names.h"
+#include "base/units.h"
 #include "runtime/supervise/terminal.h"
+
+#define SIGNAL_ID 3 /* of requests: 1 is the command's, 2 of a new size */
+#define AGAIN_PART 10
+
+/* How long it is still waited for the answer to a signal; -1: for ever. */
+static int patience_ms(const struct pin_session *session) {
+    if (session->asked_ns == 0)
+        return -1;
+    uint64_t end_ns = session->asked_ns + pin_client_answer_s(&session->client) * PIN_NS_PER_S;
+    uint64_t now = pin_now_ns();
+    return now >= end_ns ? 0 : (int)((end_ns - now + PIN_NS_PER_MS - 1) / PIN_NS_PER_MS);
+}
+
+/* Who asks again meanwhile has seen that nothing happens. */
+static bool is_deaf(const struct pin_session *session) {
+    uint64_t enough_ns = pin_client_answer_s(&session->client) * PIN_NS_PER_S / AGAIN_PART;
+    return session->asked_ns != 0 && pin_now_ns() - session->asked_ns >= enough_ns;
+}
 
 static bool take_signals(struct pin_session *session, struct pin_error *err) {
     static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
@@ -25,11 +45,15 @@ static bool take_signals(struct pin_session *session, struct pin_error *err) {
 /* A second one doesn't wait for the command's consent. */
 static bool pass_signal(struct pin_session *session, int number, struct pin_error *err) {
     bool ends = ++session->interrupts > 1;
+    if (session->interrupts > 2 && session->asked_ns != 0)
+        return true; /* its end was asked for: once more would fill the socket, and then wait for room */
     json_t *request = pin_client_request(ends ? "end" : "signal");
-    (void)json_object_set_new(request, "id", json_integer(2));
+    (void)json_object_set_new(request, "id", json_integer(SIGNAL_ID));
     (void)json_object_set_new(request, "exec", json_integer(session->exec));
     if (!ends)
         (void)json_object_set_new(request, "signal", json_integer(number));
+    if (session->asked_ns == 0)
+        session->asked_ns = pin_now_ns();
     return pin_client_send(&session->client, request, NULL, 0, err);
 }
 
@@ -49,6 +73,8 @@ static bool take_signal(struct pin_session *session, struct pin_error *err) {
         session->resized = session->exec == 0;
         return session->resized || pass_size(session, err);
     }
+    if (is_deaf(session))
+        return pin_client_is_unanswered(&session->client, err);
     if (session->exec != 0)
         return pass_signal(session, (int)info.ssi_signo, err);
     if (session->held != 0)
@@ -63,24 +89,38 @@ static bool on_started(struct pin_session *session, const json_t *message, struc
            (session->held == 0 || pass_signal(session, session->held, err));
 }
 
-/* Replies to our signals are passed over: what they are about tells itself. */
+/* What they are about tells itself: that there is an answer is enough. */
+static bool answers_signal(struct pin_session *session, const json_t *message, struct pin_error *err) {
+    bool is_late = message == NULL && session->interrupts > 0 && err->kind == PIN_ERROR_NOT_FOUND;
+    if (!is_late && json_integer_value(json_object_get(message, "id")) != SIGNAL_ID)
+        return false;
+    pin_error_clear(err);
+    session->asked_ns = 0;
+    return true;
+}
+
 json_t *pin_session_await(struct pin_session *session, struct pin_error *err) {
     struct pollfd ready[2] = {
         {.fd = session->client.socket, .events = POLLIN},
         {.fd = session->signals,       .events = POLLIN}
     };
     for (;;) {
-        if (poll(ready, 2, -1) < 0 && errno != EINTR) {
+        int found = poll(ready, 2, patience_ms(session));
+        if (found < 0 && errno != EINTR)
             (void)pin_fail_errno(err, "wait for the sandbox");
+        else if (found == 0 && patience_ms(session) == 0)
+            (void)pin_client_is_unanswered(&session->client, err);
+        if (pin_is_set(err))
             return NULL;
-        }
+        if (found <= 0)
+            continue;
         if (ready[1].revents != 0 && !take_signal(session, err))
             return NULL;
         if (ready[0].revents == 0)
             continue;
         json_t *message = pin_client_receive(&session->client, NULL, err);
-        if (message == NULL && session->interrupts > 0 && err->kind == PIN_ERROR_NOT_FOUND) {
-            pin_error_clear(err);
+        if (answers_signal(session, message, err)) {
+            json_decref(message);
             continue;
         }
         if (message == NULL || json_object_get(message, "result") != NULL)
@@ -95,7 +135,9 @@ json_t *pin_session_await(struct pin_session *session, struct pin_error *err) {
 }
 
 bool pin_session_open(struct pin_session *session, const char *name, struct pin_error *err) {
-    return pin_client_open(&session->client, name, err) && take_signals(session, err);
+    return pin_client_open(&session->client, name, err) &&
+           pin_client_set_patience(&session->client, pin_client_answer_s(&session->client), err) &&
+           take_signals(session, err);
 }
 
 void pin_session_close(struct pin_session *session) {

@@ -1,5 +1,8 @@
 /* session.h: one command of a kept sandbox, from asking for it to its result, with the caller's signals
- * passed on: the first as it is, a second one ends the command.
+ * passed on: the first as it is, a second one ends the command. Whoever passes one on to a supervisor that
+ * doesn't answer (it was stopped, say) isn't held up by it: after the time of all answers the command is
+ * left, and at the next signal where the one before has been unanswered for a tenth of that. The supervisor
+ * ends the command when it goes on.
  */
 #pragma once
 
@@ -17,6 +20,7 @@ struct pin_session {
     int held;        /* a signal that came before that; 0: none */
     bool resized;    /* so did a change of the window */
     unsigned interrupts;
+    uint64_t asked_ns; /* when the first signal was passed on that hasn't been answered; 0: all were */
 };
 #define PIN_SESSION_NONE ((struct pin_session){.client = PIN_CLIENT_NONE, .signals = -1})
 

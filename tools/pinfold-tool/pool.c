@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/kept/home.h"
 #include "tools/pinfold-kept/client.h"
+#include "tools/pinfold-kept/end.h"
 
 #define FILE_NAME "pool.json"
 #define GONE_NS (10 * PIN_NS_PER_S)
@@ -103,29 +105,34 @@ json_t *pin_pool_list(int state_dir, struct pin_error *err) {
     return NULL;
 }
 
-static void kill_one(int state_dir, const char *name) {
-    struct pin_error gone = {0}; /* then there is nothing to kill */
-    PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
-    client.name = name;
-    client.in.limit = PIN_WIRE_REPLY_MAX;
-    client.folder = pin_home_open(state_dir, name, &gone);
-    client.socket = client.folder < 0 ? -1 : pin_home_connect(client.folder, name, &gone);
-    if (client.socket >= 0)
-        json_decref(pin_client_call(&client, pin_client_request("kill"), &gone));
-}
-
 bool pin_pool_end(int state_dir, const char *name, struct pin_error *err) {
-    for (uint64_t waited_ns = 0;; waited_ns += PIN_NS_PER_MS) {
-        struct pin_error left = {0};
-        kill_one(state_dir, name);
+    for (uint64_t until = pin_now_ns() + GONE_NS;;) {
+        struct pin_error left = {0}, gone = {0}; /* then there is nothing to kill */
+        (void)pin_end_kill(name, &gone);
         if (pin_home_remove(state_dir, name, &left) || left.kind == PIN_ERROR_NOT_FOUND)
             return true;
-        if (left.kind != PIN_ERROR_BUSY || waited_ns > GONE_NS) {
+        if (left.kind != PIN_ERROR_BUSY || pin_now_ns() > until) {
             *err = left;
             return false;
         }
-        (void)usleep(1000); /* it has said its last words, and is about to end */
+        (void)usleep(1000); /* it has said its last words, and is about to end; or it is just being made */
     }
+}
+
+static bool add_name(void *context, const char *name, int folder) {
+    (void)folder;
+    if (is_ours(name))
+        (void)json_array_append_new(context, json_string(name));
+    return true;
+}
+
+bool pin_pool_clear(int state_dir, struct pin_error *err) {
+    json_t *names = json_array(), *name;
+    bool ok = pin_home_list(state_dir, add_name, names, err);
+    size_t i;
+    json_array_foreach(names, i, name) ok = ok && pin_pool_end(state_dir, json_string_value(name), err);
+    json_decref(names);
+    return ok;
 }
 
 static bool is_idle(const json_t *item) {

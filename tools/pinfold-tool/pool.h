@@ -27,8 +27,10 @@ bool pin_pool_is_idle(const json_t *stats);
 
 /* What there is: a list of {"name", "kind", "fingerprint", "state", "memory_bytes", "idle_ms"}. */
 json_t *pin_pool_list(int state_dir, struct pin_error *err);
-/* Ends the sandbox; true also when it has gone already. */
+/* Ends the sandbox, also one whose supervisor doesn't answer; true also when it has gone already. */
 bool pin_pool_end(int state_dir, const char *name, struct pin_error *err);
+/* Ends all of them, and asks none of them anything first. */
+bool pin_pool_clear(int state_dir, struct pin_error *err);
 /* Ends the idle ones of an earlier revision of the same family; one that is busy goes the next time, or by
  * itself. */
 bool pin_pool_replace(int state_dir, const char *family, const char *revision, struct pin_error *err);

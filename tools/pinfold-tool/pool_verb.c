@@ -49,13 +49,7 @@ static bool set(int state_dir, const struct pool_options *values, struct pin_poo
 static bool clear(int state_dir, const struct pool_options *values, struct pin_pool_settings *settings,
                   struct pin_error *err) {
     (void)values, (void)settings;
-    json_t *list = pin_pool_list(state_dir, err), *item;
-    bool ok = list != NULL;
-    size_t i;
-    json_array_foreach(list, i, item) if (ok) ok =
-        pin_pool_end(state_dir, json_string_value(json_object_get(item, "name")), err);
-    json_decref(list);
-    return ok;
+    return pin_pool_clear(state_dir, err);
 }
 
 static void print_text(const struct pin_pool_settings *settings, const json_t *list) {

@@ -181,12 +181,28 @@ static json_t *send_call(const struct pin_warm *warm, struct pin_client *client,
     else if (sealed > 0)
         open = pin_call_begin_sealed(warm->stored, warm->env, &opening, err);
     const int fds[] = {packet, opening.from};
-    bool sent = open && pin_client_send(client, question(warm, sealed, key), fds, sealed > 0 ? 2 : 1, err);
+    uint64_t patience_s = (1 + sealed) * pin_client_answer_s(client); /* a program may be asked for each */
+    bool sent = open && pin_client_set_patience(client, patience_s, err) &&
+                pin_client_send(client, question(warm, sealed, key), fds, sealed > 0 ? 2 : 1, err);
     pin_close_fd(&opening.from);
     json_t *reply = sent ? pin_client_receive(client, NULL, err) : NULL;
     if (!pin_call_end_sealed(&opening, &fault) && reply == NULL && err->kind == PIN_ERROR_INTERNAL)
         *err = fault; /* why they didn't come */
     return reply;
+}
+
+/* The next call would wait for it as long as this one has. */
+static void give_up(const struct pin_warm *warm, const struct pin_client *client) {
+    struct pin_error left = {0}; /* it is among those that `pool clear` ends */
+    if (client->is_silent)
+        (void)pin_pool_end(warm->state_dir, client->name, &left);
+}
+
+/* From the start on: a call ends in its time, and then the answer is no later than any other. 0: whenever. */
+static uint64_t longest_s(const struct pin_warm *warm, const struct pin_client *client) {
+    uint64_t limit_ns = warm->request->timeout_ns > 0 ? warm->request->timeout_ns
+                                                      : warm->front->ceiling->resources.wall_time_ns;
+    return limit_ns == PIN_UNLIMITED ? 0 : limit_ns / PIN_NS_PER_S + 1 + pin_client_answer_s(client);
 }
 
 static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *client, int packet,
@@ -195,11 +211,15 @@ static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *cli
     if (warm->connected != NULL)
         warm->connected(warm->self, client->socket);
     json_t *reply = send_call(warm, client, packet, key, &failure);
-    if (json_object_get(reply, "event") == NULL && json_object_get(reply, "tool") == NULL)
+    if (json_object_get(reply, "event") == NULL && json_object_get(reply, "tool") == NULL) {
+        give_up(warm, client);
         return declined(reply, &failure, err);
+    }
     while (json_object_get(reply, "event") != NULL) {
         json_decref(reply);
-        reply = pin_client_receive(client, NULL, &failure);
+        reply = pin_client_set_patience(client, longest_s(warm, client), &failure)
+                    ? pin_client_receive(client, NULL, &failure)
+                    : NULL;
     }
     json_t *tool = json_object_get(reply, "tool");
     if (tool != NULL) {
@@ -212,6 +232,7 @@ static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *cli
     json_decref(reply);
     if (tool != NULL)
         return PIN_WARM_ANSWERED;
+    give_up(warm, client);
     *err = failure;
     return PIN_WARM_FAILED;
 }
