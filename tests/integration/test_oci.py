@@ -231,6 +231,13 @@ def test_pause_stops_and_resume_goes_on(oci):
     assert oci.state(name)["status"] == "running"
 
 
+def test_a_pid_file_that_can_not_be_written_leaves_nothing(oci, tmp_path):
+    (tmp_path / "folder").mkdir()
+    done = oci.call("create", "--bundle", oci.bundle("true"), "--pid-file", tmp_path / "folder", oci.name(), stdout=subprocess.DEVNULL)
+    assert done.returncode == 1 and b"pid file" in done.stderr
+    assert list(tmp_path.glob("folder*")) == [tmp_path / "folder"] and list((tmp_path / "folder").iterdir()) == []
+
+
 def test_a_created_one_that_is_stopped_holds_nobody_up(oci):
     """It takes no more of those who ask whether it waits than its queue has room for."""
     name = oci.create("sleep", "100")
