@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 
 #define DEPTH_MAX 600 /* deeper than any layer that we unpack, within the usual 1,024 descriptors */
 
@@ -20,12 +21,9 @@ static bool remove_inside(struct removal *removal, int dir, const char *name, st
 
 static bool remove_entries(struct removal *removal, DIR *list, struct pin_error *err) {
     for (;;) {
-        errno = 0;
-        const struct dirent *entry = readdir(list);
+        const struct dirent *entry = pin_next_entry(list, err);
         if (entry == NULL)
-            return errno == 0 || pin_fail_errno(err, "list a directory to remove");
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
+            return !pin_is_set(err) || pin_wrap(err, "list a directory to remove");
         if (unlinkat(dirfd(list), entry->d_name, 0) == 0)
             continue;
         if (errno != EISDIR && errno != EPERM)

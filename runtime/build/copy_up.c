@@ -54,8 +54,6 @@ static bool copy_folder(int from, int to, const char *name, const struct stat *s
 
 static bool copy_entry(int from, int to, const char *name, int depth, struct pin_error *err) {
     struct stat st;
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return true;
     if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return pin_fail_errno(err, "look at '%s'", name);
     if (S_ISREG(st.st_mode))
@@ -79,10 +77,10 @@ static bool copy_level(int from, int to, int depth, struct pin_error *err) {
     if (depth > DEPTH_MOST)
         return pin_fail(err, PIN_ERROR_INVALID, "the directories to copy up are nested too deeply");
     const struct dirent *entry;
-    while ((entry = readdir(listing)) != NULL)
+    while ((entry = pin_next_entry(listing, err)) != NULL)
         if (!copy_entry(from, to, entry->d_name, depth, err))
             return false;
-    return true;
+    return !pin_is_set(err);
 }
 
 bool pin_engine_copy_up(int from, int to, struct pin_error *err) {

@@ -31,11 +31,10 @@ static bool empty(int parent, struct pin_error *err) {
         return false;
     }
     bool ok = true;
-    for (struct dirent *entry; ok && (entry = readdir(dir)) != NULL;)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            ok = pin_tree_remove(parent, entry->d_name, err);
+    for (struct dirent *entry; ok && (entry = pin_next_entry(dir, err)) != NULL;)
+        ok = pin_tree_remove(parent, entry->d_name, err);
     (void)closedir(dir);
-    return ok;
+    return ok && !pin_is_set(err);
 }
 
 bool pin_scratch_clean(const struct pin_scratch *scratch, struct pin_error *err) {

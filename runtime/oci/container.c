@@ -233,12 +233,15 @@ static bool make_empty(int dir, struct pin_error *err) {
         pin_close_fd(&listed);
         return false;
     }
+    struct pin_error cut = {0};
     bool ok = true;
-    for (const struct dirent *entry; ok && (entry = readdir(entries)) != NULL;)
-        ok = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-             pin_tree_remove(dir, entry->d_name, err);
+    for (const struct dirent *entry; ok && (entry = pin_next_entry(entries, &cut)) != NULL;)
+        ok = pin_tree_remove(dir, entry->d_name, err);
     (void)closedir(entries);
-    return ok;
+    if (!ok || !pin_is_set(&cut) || cut.os_errno == ENOENT)
+        return ok;
+    *err = cut;
+    return false;
 }
 
 /* A creator that is still at work may make files in it meanwhile. */

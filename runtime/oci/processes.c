@@ -50,14 +50,18 @@ static bool add_tree(struct listing *listing, int dir, int depth) {
     (void)pin_steal_fd(&again);
     bool ok = true;
     const struct dirent *entry;
-    while (ok && (entry = readdir(below)) != NULL) {
+    struct pin_error cut = {0};
+    while (ok && (entry = pin_next_entry(below, &cut)) != NULL) {
         if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
             continue;
         PIN_CLOSE int child = openat(dir, entry->d_name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         ok = child < 0 || add_tree(listing, child, depth + 1);
     }
     (void)closedir(below);
-    return ok;
+    if (!ok || !pin_is_set(&cut) || cut.os_errno == ENOENT) /* the group was removed meanwhile */
+        return ok;
+    *listing->err = cut;
+    return false;
 }
 
 bool pin_processes_list(const struct pin_cgroup *group, struct pin_arena *arena, pid_t **pids, size_t *count,

@@ -192,7 +192,7 @@ static bool for_each(const struct pin_deps_store *store, int folder, const char 
     if (list == NULL)
         return pin_fail_errno(err, "list the layers");
     (void)pin_steal_fd(&fd);
-    while (good && (item = readdir(list)) != NULL) {
+    while (good && (item = pin_next_entry(list, err)) != NULL) {
         char key[PIN_DEPS_KEY_TEXT];
         size_t length = strlen(item->d_name), end = strlen(ending);
         if (length < end || strcmp(item->d_name + length - end, ending) != 0 ||
@@ -203,7 +203,7 @@ static bool for_each(const struct pin_deps_store *store, int folder, const char 
         good = each(self, store, key, err);
     }
     (void)closedir(list);
-    return good;
+    return good && !pin_is_set(err);
 }
 
 static int64_t last_used(const struct pin_deps_store *store, const char *key) {

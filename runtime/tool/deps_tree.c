@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 
 struct walk {
     struct pin_deps_size *size;
@@ -45,11 +46,10 @@ static bool walk_directory(struct walk *walk, int entry, unsigned depth) {
     if (list == NULL)
         return !walk->settle || pin_fail_errno(walk->err, "read what was installed");
     (void)pin_steal_fd(&fd);
-    while (good && (item = readdir(list)) != NULL)
-        if (strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0)
-            good = walk_entry(walk, dirfd(list), item->d_name, depth + 1);
+    while (good && (item = pin_next_entry(list, walk->err)) != NULL)
+        good = walk_entry(walk, dirfd(list), item->d_name, depth + 1);
     (void)closedir(list);
-    return good;
+    return good && (!walk->settle || !pin_is_set(walk->err));
 }
 
 static bool walk_entry(struct walk *walk, int parent, const char *name, unsigned depth) {
