@@ -100,9 +100,10 @@ static void put_call(struct text *text, uint32_t number) {
         put_return(text, verdict);
         return;
     }
-    put(text, BPF_JMP | BPF_JEQ | BPF_K, 0, 9, number);
+    put(text, BPF_JMP | BPF_JEQ | BPF_K, 0, 10, number);
     put(text, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args) + 4);
-    put(text, BPF_JMP | BPF_JEQ | BPF_K, 0, 5, dice(2));
+    put(text, BPF_ALU | BPF_AND | BPF_K, 0, 0, dice(2));
+    put(text, BPF_JMP | BPF_JEQ | BPF_K, dice(8) == 0, 5, dice(2)); /* 1: what was loaded is masked again */
     put(text, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args));
     put(text, BPF_ALU | BPF_AND | BPF_K, 0, 0, 1 + dice(7));
     put(text, BPF_JMP | BPF_JGE | BPF_K, 2, 0, dice(6));
@@ -131,6 +132,56 @@ static void whatever_becomes_shorter_says_the_same(void **state) {
         pin_program_free(&program);
     }
     assert_true(shorter > 20);
+}
+
+/* As libseccomp looks at the bits of an argument. */
+static void put_bits(struct text *text, uint64_t mask, uint64_t bits) {
+    for (int half = 1; half >= 0; half--) {
+        put(text, BPF_LD | BPF_W | BPF_ABS, 0, 0,
+            (uint32_t)(offsetof(struct seccomp_data, args) + 4u * (unsigned)half));
+        put(text, BPF_ALU | BPF_AND | BPF_K, 0, 0, (uint32_t)(mask >> 32 * half));
+        put(text, BPF_JMP | BPF_JEQ | BPF_K, 0, half != 0 ? 4 : 1, (uint32_t)(bits >> 32 * half));
+    }
+    put_return(text, SECCOMP_RET_ALLOW);
+    put_return(text, SECCOMP_RET_ERRNO | 1);
+}
+
+static size_t count_masks(const struct pin_program *program) {
+    size_t count = 0;
+    for (size_t i = 0; i < program->length; i++)
+        count += program->code[i].code == (BPF_ALU | BPF_AND | BPF_K);
+    return count;
+}
+
+static void a_half_without_bits_is_not_looked_at(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t mask, bits;
+        size_t masks;
+    } rows[] = {
+        {0x7,         0x3,         1},
+        {0x100000000, 0x100000000, 1},
+        {0x100000007, 0x3,         2},
+        {0,           0,           0}, /* whatever it is */
+        {0x7,         0x100000003, 2}, /* never: stays as it is */
+    };
+    static struct text text;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        put_start(&text);
+        for (uint32_t number = 0; number < 60; number += 2) {
+            put(&text, BPF_JMP | BPF_JEQ | BPF_K, 0, number == 20 ? 8 : 1, number);
+            if (number == 20)
+                put_bits(&text, rows[i].mask, rows[i].bits);
+            else
+                put_return(&text, SECCOMP_RET_ALLOW);
+        }
+        put_return(&text, SECCOMP_RET_ERRNO | 1);
+        struct pin_program program = program_of(&text);
+        pin_program_shorten(&program, ARCH);
+        assert_same_verdicts(&text, &program);
+        assert_int_equal(count_masks(&program), rows[i].masks);
+        pin_program_free(&program);
+    }
 }
 
 static void what_is_not_understood_stays_as_it_is(void **state) {
@@ -172,6 +223,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_of_comparisons_becomes_a_search_by_halves),
         cmocka_unit_test(whatever_becomes_shorter_says_the_same),
+        cmocka_unit_test(a_half_without_bits_is_not_looked_at),
         cmocka_unit_test(what_is_not_understood_stays_as_it_is),
         cmocka_unit_test(one_verdict_for_all_stays_as_it_is),
     };

@@ -60,6 +60,31 @@ static bool holds(const struct sock_filter *op, uint32_t value) {
     }
 }
 
+static bool returns(const struct sock_filter *op) {
+    return op->code == (BPF_RET | BPF_K);
+}
+
+static bool loads(const struct sock_filter *op) {
+    return op->code == (BPF_LD | BPF_W | BPF_ABS);
+}
+
+/* Where a jump to this place gets to. libseccomp compares both halves of an argument, also the one of which
+ * no bit counts: "load, and with nothing, is it 0" always is. What comes after it must not need what was
+ * loaded. */
+static size_t get_to(const struct shortening *self, size_t at) {
+    while (at + 2 < self->old_length && loads(&self->old[at])) {
+        const struct sock_filter *mask = &self->old[at + 1], *test = &self->old[at + 2];
+        if (mask->code != (BPF_ALU | BPF_AND | BPF_K) || mask->k != 0 ||
+            test->code != (BPF_JMP | BPF_JEQ | BPF_K) || test->k != 0)
+            break;
+        size_t to = at + 3 + test->jt;
+        if (!loads(&self->old[to]) && !returns(&self->old[to]))
+            break;
+        at = to;
+    }
+    return at;
+}
+
 /* --- what the old program does with each number --- */
 
 /* The leaf's index; -1: there is something on the way that we don't know. */
@@ -75,11 +100,11 @@ static int find_leaf(struct shortening *self, const struct leaf *leaf) {
 
 static int follow(struct shortening *self, uint32_t number) {
     uint32_t loaded = 0;
-    for (size_t at = 0; at < self->old_length;) {
+    for (size_t at = 0; (at = get_to(self, at)) < self->old_length;) {
         const struct sock_filter *op = &self->old[at];
-        if (op->code == (BPF_RET | BPF_K))
+        if (returns(op))
             return find_leaf(self, &(struct leaf){false, op->k});
-        if (op->code == (BPF_LD | BPF_W | BPF_ABS)) {
+        if (loads(op)) {
             if (op->k != offsetof(struct seccomp_data, nr) && op->k != offsetof(struct seccomp_data, arch))
                 return find_leaf(self, &(struct leaf){true, (uint32_t)at});
             loaded = op->k == offsetof(struct seccomp_data, nr) ? number : self->audit_arch;
@@ -206,10 +231,6 @@ static void put_leaves(struct shortening *self) {
     }
 }
 
-static bool returns(const struct sock_filter *op) {
-    return op->code == (BPF_RET | BPF_K);
-}
-
 /* Marks what can be reached from `at` on, which is forward; returns how much that is without the returns.
  * SIZE_MAX: it isn't what libseccomp makes. */
 static size_t mark(const struct shortening *self, size_t at, bool *reached) {
@@ -224,9 +245,9 @@ static size_t mark(const struct shortening *self, size_t at, bool *reached) {
             continue;
         count++;
         if (is_if(op->code))
-            reached[at + 1 + op->jt] = reached[at + 1 + op->jf] = true;
+            reached[get_to(self, at + 1 + op->jt)] = reached[get_to(self, at + 1 + op->jf)] = true;
         else if (op->code == (BPF_JMP | BPF_JA))
-            reached[at + 1 + op->k] = true;
+            reached[get_to(self, at + 1 + op->k)] = true;
         else if (BPF_CLASS(op->code) == BPF_JMP || BPF_CLASS(op->code) == BPF_RET || returns(op + 1))
             return SIZE_MAX;
         else
@@ -285,9 +306,10 @@ static void put_block(struct shortening *self, size_t leaf, bool *reached, int32
         if (!reached[at] || returns(op))
             continue;
         if (is_if(op->code))
-            (void)put(self, op->code, op->k, moved[at + 1 + op->jt], moved[at + 1 + op->jf]);
+            (void)put(self, op->code, op->k, moved[get_to(self, at + 1 + op->jt)],
+                      moved[get_to(self, at + 1 + op->jf)]);
         else if (op->code == (BPF_JMP | BPF_JA))
-            (void)put(self, op->code, 0, moved[at + 1 + op->k], 0);
+            (void)put(self, op->code, 0, moved[get_to(self, at + 1 + op->k)], 0);
         else
             (void)put(self, op->code, op->k, 0, 0);
     }

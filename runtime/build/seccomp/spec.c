@@ -9,7 +9,7 @@
 #include "policy/syscalls.h"
 #include "runtime/build/seccomp/compile.h"
 
-#define FORMAT 2 /* raise it when the prologue or the way of compiling changes */
+#define FORMAT 3 /* raise it when the prologue or the way of compiling changes */
 #define HEAD_SIZE 64
 #define RULE_SIZE 8 /* without name and arguments */
 #define ARG_SIZE 18
