@@ -84,6 +84,12 @@ static const struct option *find(const char *name) {
     return NULL;
 }
 
+/* crun's own: an engine that asks for it counts on other owners. */
+static bool has_maps(const char *option) {
+    return strncmp(option, "idmap=", strlen("idmap=")) == 0 ||
+           strncmp(option, "ridmap=", strlen("ridmap=")) == 0;
+}
+
 static void add_data(const char *option, struct pin_arena *arena, struct pin_mount_options *sorted) {
     const char *equals = strchr(option, '=');
     const char **pair = pin_arena_grow(arena, &sorted->data, &sorted->data_count, 2 * sizeof(*pair));
@@ -113,6 +119,10 @@ void pin_mount_options_sort(const char *const *options, size_t count, const char
                             struct pin_findings *found) {
     for (size_t i = 0; i < count; i++) {
         const struct option *known = find(options[i]);
+        if (has_maps(options[i]))
+            (void)pin_find(found, PIN_ERROR_UNSUPPORTED, pointer,
+                           "leave its maps out, and give the mount uidMappings and gidMappings",
+                           "a mount can't have the option '%s'", options[i]);
         if (known == NULL) {
             add_data(options[i], arena, sorted);
             continue;

@@ -139,7 +139,8 @@ MOUNTS = [
             (bound(uidMappings=[{"containerID": 0, "hostID": 1}]), "'size' is missing"),
             (bound(uidMappings=TO_1000), "/mounts/"), (bound(gidMappings=TO_1000), "/mounts/"),
             (bound(gidMappings=[{"containerID": 0, "hostID": 1, "size": -1}]), "gidMappings/0/size")]),
-    *[Row("/mounts/*/options/*", {**bound(option), **USERNS}, owner_is_the_container_s, bad=[(bound(option), "without maps")])
+    *[Row("/mounts/*/options/*", {**bound(option), **USERNS}, owner_is_the_container_s, bad=[
+        (bound(option), "without maps"), (bound(option + "=uids=0-1000-1;gids=0-1000-1"), option + "=uids=")])
       for option in ("idmap", "ridmap")],
 ]
 

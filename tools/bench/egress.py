@@ -2,7 +2,8 @@
 """What a connection costs that leaves a sandbox by name: pinfold's broker beside a direct one, slirp4netns and pasta.
 
 One server on the host's loopback, one client program run by each contender, in interleaved rounds: connect-to-first-byte
-(median of --connects a round), bulk throughput both ways (best of --rounds), the processor time that the process between the
+(median of --connects a round; one connection right after the other, and each alone, a millisecond after the last one's end, so
+that nothing of that runs into it), bulk throughput both ways (best of --rounds), the processor time that the process between the
 two takes for a GiB, and its resident memory for each of --held connections. Then what a list adds to a run of /bin/true
 (median of --starts pairs). pasta is there twice: by its tap device, as for any other host, and spliced, as it does for ports
 of the host's own loopback only. A contender that isn't installed or can't start on this host is named and left out.
@@ -37,15 +38,17 @@ def opened():
 def ask(what):
     s.sendall(what)
     return s.recv(1)
-times = []
-for _ in range(connects):
+def connected(pause):
+    time.sleep(pause)
     start = time.perf_counter_ns()
     s = socket.socket()
     s.connect(place)
     s.recv(1)
-    times.append(time.perf_counter_ns() - start)
+    took = time.perf_counter_ns() - start
     s.close()
-s, facts = opened(), {"connect_ns": times}
+    return took
+facts = {"connect_ns": [connected(0) for _ in range(connects)], "alone_ns": [connected(0.001) for _ in range(connects)]}
+s = opened()
 if megabytes:
     ask(b"C\\n")
     left, buffer = megabytes << 20, bytearray(1 << 20)
@@ -154,7 +157,7 @@ def serve():
 class Contender:
     def __init__(self, name, argv, host, env=None):
         self.name, self.argv, self.host, self.env = name, argv, host, env
-        self.connects, self.into, self.out, self.cpu, self.memory, self.fault = [], [], [], [], None, None
+        self.connects, self.alone, self.into, self.out, self.cpu, self.memory, self.fault = [], [], [], [], [], None, None
 
     def run(self, port, connects, megabytes, held):
         argv = [*self.argv, "/usr/bin/python3", "-c", CLIENT, self.host, *map(str, (port, connects, megabytes, held))]
@@ -174,6 +177,7 @@ class Contender:
             self.fault = facts
             return
         self.connects += facts["connect_ns"]
+        self.alone += facts["alone_ns"]
         self.into.append(megabytes / 1024 / (facts["in_ns"] / 1e9))
         self.out.append(megabytes / 1024 / (facts["out_ns"] / 1e9))
         if len(WATCH.cpu) == 2:
@@ -240,14 +244,17 @@ def set_up(options, folder, env):
 
 def row_of(one, direct):
     first, base = (statistics.median(c.connects) / 1000 for c in (one, direct))
+    alone, alone_base = (statistics.median(c.alone) / 1000 for c in (one, direct))
     return {"name": one.name, "first_byte_us": round(first, 1), "first_byte_ratio": round(first / base, 2),
+            "alone_us": round(alone, 1), "alone_ratio": round(alone / alone_base, 2),
             "in_gib_per_s": round(max(one.into), 2), "in_ratio": round(max(one.into) / max(direct.into), 2),
             "out_gib_per_s": round(max(one.out), 2), "out_ratio": round(max(one.out) / max(direct.out), 2),
             "cpu_s_per_gib": round(statistics.median(one.cpu), 2) if one is not direct and one.cpu else None,
             "kib_per_held": round(one.memory, 1) if one is not direct and one.memory is not None else None}
 
 
-COLUMNS = (("first byte us", "first_byte_us"), ("x direct", "first_byte_ratio"), ("in GiB/s", "in_gib_per_s"), ("x direct", "in_ratio"),
+COLUMNS = (("first byte us", "first_byte_us"), ("x direct", "first_byte_ratio"), ("alone us", "alone_us"),
+           ("x direct", "alone_ratio"), ("in GiB/s", "in_gib_per_s"), ("x direct", "in_ratio"),
            ("out GiB/s", "out_gib_per_s"), ("x direct", "out_ratio"), ("cpu s/GiB", "cpu_s_per_gib"), ("KiB/held", "kib_per_held"))
 
 
