@@ -439,6 +439,7 @@ struct pin_bundle *pin_bundle_read(const char *directory, struct pin_findings *f
         text = pin_read_file_at(folder, "config.json", PIN_BUNDLE_BYTES_MAX, &size, &err);
     if (text == NULL) {
         (void)pin_wrap(&err, "read the bundle");
+        err.pointer[0] = '\0'; /* where it is for the caller, who gave the directory */
         (void)pin_point(&err, "%s/config.json", directory);
         if (err.os_errno == ENOENT || err.os_errno == ENOTDIR)
             (void)pin_hint(&err, "name a directory that holds a config.json");
