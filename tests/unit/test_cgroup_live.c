@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/names.h"
 #include "base/units.h"
@@ -467,6 +468,29 @@ static void a_frozen_group_stands_still_and_goes_on(void **state) {
     end(group);
 }
 
+/* Of two who want the opposite, the one who wants it frozen is told, and doesn't wait for what won't come. */
+static void who_freezes_is_told_when_it_was_thawed_meanwhile(void **state) {
+    (void)state;
+    need(1u << PIN_PROTECT_PIDS);
+    struct pin_error err = {0};
+    struct pin_cgroup_limits limits = no_limits;
+    limits.also = 1u << PIN_CGROUP_FREEZER;
+    struct pin_cgroup *group = make(18, &limits);
+    pid_t child = start(group, sleep_forever), other = fork();
+    while (other == 0)
+        (void)pin_cgroup_thaw(group, &err);
+    uint64_t until = pin_now_ns() + PATIENCE_NS;
+    while (pin_cgroup_freeze(group, PIN_NS_PER_S * 3600, &err) && pin_now_ns() < until)
+        continue;
+    assert_non_null(strstr(err.message, "was thawed"));
+    assert_int_equal(kill(other, SIGKILL), 0);
+    assert_int_equal(WTERMSIG(wait_for(other)), SIGKILL);
+    err = (struct pin_error){0};
+    assert_true(pin_cgroup_kill(group, &err));
+    assert_int_equal(WTERMSIG(wait_for(child)), SIGKILL);
+    end(group);
+}
+
 static void processors_are_pinned(void **state) {
     (void)state;
     const struct pin_cgroup_hierarchy *cpuset = pin_cgroup_facts_of(&facts, PIN_CGROUP_CPUSET);
@@ -595,6 +619,7 @@ int main(void) {
         cmocka_unit_test(cleaning_a_slot_kills_and_removes_it),
         cmocka_unit_test(a_record_cannot_name_a_foreign_group),
         cmocka_unit_test(a_frozen_group_stands_still_and_goes_on),
+        cmocka_unit_test(who_freezes_is_told_when_it_was_thawed_meanwhile),
         cmocka_unit_test(processors_are_pinned),
         cmocka_unit_test(a_bundles_resources_are_applied_and_changed),
         cmocka_unit_test(device_rules_hold_and_are_replaced),

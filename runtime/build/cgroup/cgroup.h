@@ -117,7 +117,8 @@ bool pin_cgroup_usage_read(const struct pin_cgroup *group, struct pin_cgroup_usa
 bool pin_cgroup_memory_now(const struct pin_cgroup *group, uint64_t *bytes, struct pin_error *err);
 
 /* Stops and continues every process. Version 1 needs PIN_CGROUP_FREEZER in `also`, else UNSUPPORTED. Freezing
- * waits until all are frozen, `timeout_ns` at most, and thaws again where that fails. */
+ * waits until all are frozen, `timeout_ns` at most, and thaws again where that fails; it fails at once when
+ * somebody else thaws it meanwhile, as who kills does. */
 bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, struct pin_error *err);
 /* Whether it is frozen, or about to be. A group that can't be frozen isn't. */
 bool pin_cgroup_is_frozen(const struct pin_cgroup *group);

@@ -44,6 +44,15 @@ static bool is_frozen(const struct freezer *freezer) {
     return v1 ? strcmp(text, "FROZEN\n") == 0 : pin_cgroup_flat_key(text, "frozen", &frozen) && frozen == 1;
 }
 
+/* False where it can't be read. */
+static bool ask_wanted(const struct freezer *freezer, bool *wanted) {
+    char text[16] = "";
+    if (pin_cgroup_file_read(freezer->dir, freezer->file, text, sizeof(text)) < 0)
+        return false;
+    *wanted = text[0] == '1' || strncmp(text, "FRE", 3) == 0 || strncmp(text, "FRO", 3) == 0;
+    return true;
+}
+
 bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, struct pin_error *err) {
     struct freezer freezer = {0};
     uint64_t deadline = pin_now_ns() + timeout_ns, pause = FIRST_PAUSE_NS;
@@ -52,6 +61,11 @@ bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, stru
     if (!pin_cgroup_file_write(freezer.dir, freezer.file, freezer.freeze))
         return pin_fail_errno(err, "freeze the cgroup '%s'", group->path);
     while (!is_frozen(&freezer)) {
+        bool wanted = false;
+        if (!ask_wanted(&freezer, &wanted))
+            return pin_fail_errno(err, "freeze the cgroup '%s'", group->path);
+        if (!wanted)
+            return pin_fail(err, PIN_ERROR_BUSY, "the cgroup '%s' was thawed while it froze", group->path);
         if (pin_cgroup_pause(deadline, &pause))
             continue;
         (void)pin_cgroup_file_write(freezer.dir, freezer.file, freezer.thaw); /* all run, or none */
@@ -63,11 +77,8 @@ bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, stru
 bool pin_cgroup_is_frozen(const struct pin_cgroup *group) {
     struct freezer freezer = {0};
     struct pin_error ignored = {0};
-    char text[16] = "";
-    if (!find_freezer(group, &freezer, &ignored))
-        return false;
-    (void)pin_cgroup_file_read(freezer.dir, freezer.file, text, sizeof(text));
-    return text[0] == '1' || strncmp(text, "FRE", 3) == 0 || strncmp(text, "FRO", 3) == 0;
+    bool wanted = false;
+    return find_freezer(group, &freezer, &ignored) && ask_wanted(&freezer, &wanted) && wanted;
 }
 
 bool pin_cgroup_thaw(const struct pin_cgroup *group, struct pin_error *err) {
