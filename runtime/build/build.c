@@ -308,10 +308,10 @@ static bool guide_child(const struct pin_build_input *input, uint32_t range,
            pin_idmap_write(input->plan, range, sandbox->init, err) &&
            pin_channel_sync(sandbox->control, PIN_SYNC_MAPPED, NULL, 0, err) &&
            equip_child(input, shared, sandbox, err) &&
+           (!input->plan->egress || pin_channel_take_egress(sandbox->control, &sandbox->egress, err)) &&
            (find_overlay(input->plan) < 0 ||
             pin_channel_take_changes(sandbox->control, &sandbox->changes, err)) &&
            (!input->plan->hands_upper || pin_channel_take_upper(sandbox->control, &sandbox->upper, err)) &&
-           (!input->plan->egress || pin_channel_take_egress(sandbox->control, &sandbox->egress, err)) &&
            (input->plan->publish_count == 0 ||
             pin_channel_take_door(sandbox->control, &sandbox->door, err)) &&
            (input->watch == PIN_WATCH_NONE ||

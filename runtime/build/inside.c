@@ -313,10 +313,10 @@ static const struct build_step steps[] = {
     {"names",        set_names,              SANDBOX | CONTAINER},
     {"group",        enter_container_cgroup, CONTAINER | JOINING},
     {"system",       set_system,             CONTAINER | JOINING}, /* settings of the namespaces, by the host's procfs */
-    {"mounts",       assemble_root,          SANDBOX | CONTAINER},
     {"network",      raise_loopback,         SANDBOX | CONTAINER},
     {"egress",       prepare_egress,
-     SANDBOX | CONTAINER                                        }, /* its sockets leave for the broker; nothing of them stays here */
+     SANDBOX | CONTAINER                                        }, /* its sockets leave for the broker, which starts meanwhile */
+    {"mounts",       assemble_root,          SANDBOX | CONTAINER},
     {"publish",      open_door,              SANDBOX            }, /* what the process that lets the host in joins the network by */
     {"hooks",        run_hooks,              CONTAINER          }, /* the last look at the host */
     {"pivot",        enter_root,             SANDBOX | CONTAINER}, /* from here on no host path can be named */
