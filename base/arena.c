@@ -85,6 +85,7 @@ static size_t join_texts(char *to, const char *format, va_list args) {
         part = part != NULL ? part : "(null)";
         size_t length = text ? strlen(part) : strcspn(at, "%");
         if (to != NULL)
+            /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): the caller ends it */
             memcpy(to + size, part, length);
         size += length;
         at += text ? 2 : length;

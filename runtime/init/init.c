@@ -344,9 +344,10 @@ static void become(const struct request *request, struct outcome *outcome) {
 }
 
 static pid_t __attribute__((noinline)) start_child(const struct request *request, struct outcome *outcome) {
+    /* NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): it only makes system calls */
     pid_t pid = vfork();
     if (pid == 0)
-        become(request, outcome);
+        become(request, outcome); /* NOLINT(clang-analyzer-unix.Vfork): the same */
     if (pid < 0) {
         outcome->error = errno;
         outcome->stage = PIN_INIT_STAGE_FORK;
@@ -434,9 +435,11 @@ static void execute(struct request *request, uint32_t length) {
 
 /* By a child of ours that becomes the other's user: whether we may signal that one is not for us to say. */
 static void signal_as(uint32_t uid, pid_t whom, int signal) {
+    /* NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): it only makes system calls */
     pid_t pid = vfork();
     if (pid != 0)
         return; /* reaped as an unknown one */
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Vfork): the same */
     if (syscall(SYS_setresuid, uid, uid, uid) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
         (void)kill(whom, signal);
     _exit(0);

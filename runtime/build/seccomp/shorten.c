@@ -131,6 +131,7 @@ static bool find_spans(struct shortening *self) {
     PIN_FREE uint32_t *starts = calloc(2 * self->old_length + 1, sizeof(*starts));
     self->spans = calloc(2 * self->old_length + 1, sizeof(*self->spans));
     if (starts == NULL || self->spans == NULL)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_FREE frees it, unseen */
         return false;
     for (size_t i = 0; i < self->old_length; i++) {
         if (!is_if(self->old[i].code))
@@ -321,6 +322,7 @@ static bool put_all(struct shortening *self) {
     self->room = self->old_length;
     self->made = calloc(self->room, sizeof(*self->made));
     if (reached == NULL || moved == NULL || self->made == NULL || self->room < 4 || self->span_count < 2)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_FREE frees it, unseen */
         return false;
     (void)put(self, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
     (void)put(self, BPF_JMP | BPF_JEQ | BPF_K, self->audit_arch, 3, 2);
@@ -368,6 +370,7 @@ void pin_program_shorten(struct pin_program *program, uint32_t audit_arch) {
     free(self.spans);
     free(self.made);
     if (!done)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): PIN_FREE frees it, unseen */
         return;
     free(program->code);
     program->code = pin_steal_ptr(&code);
