@@ -32,7 +32,8 @@ enum pin_io pin_loop_backend(const struct pin_loop *loop);
 /* `size` > 0: bytes. 0: the end; `error` is then 0 (end of file) or the errno of read(2); the source is
  * paused and should be removed. */
 typedef void pin_on_bytes(void *self, const uint8_t *data, size_t size, int error);
-typedef void pin_on_ready(void *self, unsigned events); /* POLLIN and the like, with POLLERR and POLLHUP */
+/* POLLIN and the like, with POLLERR and POLLHUP; on io_uring, unasked, with POLLRDHUP. */
+typedef void pin_on_ready(void *self, unsigned events);
 typedef void pin_on_time(void *self);
 
 /* NULL with an error on failure. */

@@ -497,6 +497,20 @@ def test_a_connection_that_is_lent_is_a_descriptor(kept):
         assert reply(client)["result"]["exit_code"] == 0
 
 
+def test_an_input_that_was_lent_and_has_ended_can_still_be_taken(kept):
+    """Whoever writes and ends it before the command is asked for need not wait for anybody."""
+    kept.up("work")
+    stdin, number = lend(kept, "work")
+    stdin.sendall(b"hello")
+    stdin.shutdown(socket.SHUT_WR)
+    with kept.connect("work") as client:
+        for _ in range(20):  # the supervisor has been around meanwhile
+            client.sendall(message(verb="show"))
+            assert "ok" in reply(client)
+        client.sendall(message(verb="exec", args=["cat"], stdin=True, lent=[number], output="capture"))
+        assert reply(client)["event"] == "started" and reply(client)["result"]["stdout"] == "hello"
+
+
 def test_what_is_lent_is_taken_once_and_ends_with_its_client(kept):
     kept.up("work")
     (used, first), (gone, second) = lend(kept, "work"), lend(kept, "work")
