@@ -62,9 +62,10 @@ bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, stru
         return pin_fail_errno(err, "freeze the cgroup '%s'", group->path);
     while (!is_frozen(&freezer)) {
         bool wanted = false;
-        if (!ask_wanted(&freezer, &wanted))
+        bool told = ask_wanted(&freezer, &wanted);
+        if (!told && (errno == ENODEV || errno == ENOENT)) /* removed; else it has to be thawed in the end */
             return pin_fail_errno(err, "freeze the cgroup '%s'", group->path);
-        if (!wanted)
+        if (told && !wanted)
             return pin_fail(err, PIN_ERROR_BUSY, "the cgroup '%s' was thawed while it froze", group->path);
         if (pin_cgroup_pause(deadline, &pause))
             continue;

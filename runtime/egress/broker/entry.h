@@ -12,7 +12,7 @@
 void entry_open(struct broker *broker, const struct pin_opening *opening);
 /* Takes what waits at the listener, so many at most. */
 void entry_accept(struct broker *broker, int listener, unsigned most);
+struct sockaddr_storage;
 /* Takes one that came to the DNS, if a rule names where it was going: then it is a connection like any other.
  * False: no rule does. */
-struct sockaddr_storage;
 bool entry_take(struct broker *broker, int fd, const struct sockaddr_storage *peer);
