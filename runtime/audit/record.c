@@ -7,11 +7,17 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/names.h"
 #include "base/units.h"
 
 static const char hash_key[] = ",\"hash\":\"";
 
 enum { TIME_TEXT = 48, HASH_TEXT = PIN_DIGEST_TEXT - 1, TAIL = sizeof(hash_key) - 1 + HASH_TEXT + 2 };
+
+const char *const pin_audit_events[PIN_AUDIT_EVENTS] = {
+    "create",  "dropped", "egress", "end",    "exec",  "exec-end", "limit",
+    "refusal", "remove",  "repair", "secret", "start", "syscall",
+};
 
 static void print_time(char to[TIME_TEXT], uint64_t realtime_ns) {
     time_t seconds = (time_t)(realtime_ns / PIN_NS_PER_S);
@@ -45,6 +51,10 @@ char *pin_audit_record_print(uint64_t seq, const char *prev, const struct pin_au
     PIN_FREE char *labels = dump(event->labels), *data = dump(event->data);
     PIN_FREE char *name = dump_text(event->name), *sandbox = dump_text(event->sandbox);
     print_time(at, stamp->realtime_ns);
+    if (pin_name_find(pin_audit_events, PIN_AUDIT_EVENTS, event->name) < 0) {
+        (void)pin_fail(err, PIN_ERROR_INTERNAL, "no audit record is called '%s'", event->name);
+        return NULL;
+    }
     if (labels == NULL || data == NULL || name == NULL || sandbox == NULL) {
         (void)pin_fail(err, PIN_ERROR_INVALID,
                        "an audit record can't be made: it isn't UTF-8, or memory is out");

@@ -18,6 +18,10 @@
 #define PIN_AUDIT_LINE_MAX ((size_t)256 * 1024) /* with its end */
 #define PIN_AUDIT_NO_HASH "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 
+/* What an event can be called; a record of another name isn't made. Source: docs/audit.md. */
+#define PIN_AUDIT_EVENTS 13
+extern const char *const pin_audit_events[PIN_AUDIT_EVENTS];
+
 struct pin_audit_event {
     const char *name;            /* "start" */
     const char *sandbox;         /* NULL: none */

@@ -147,13 +147,25 @@ int pin_home_supervisor(int folder) {
 
 /* The lock is held while the directory goes: nobody else removes it, and nobody takes it for alive for long.
  */
+/* What is no file has never been a supervisor's lock: somebody has put it there. */
+static int open_lock(int folder, const char *name, struct pin_error *err) {
+    struct stat facts;
+    if (fstatat(folder, "lock", &facts, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(facts.st_mode) &&
+        !pin_tree_remove(folder, "lock", err))
+        return -1;
+    int lock = openat(folder, "lock", O_CREAT | O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (lock < 0)
+        (void)pin_fail_errno(err, "lock the sandbox '%s'", name);
+    return lock;
+}
+
 bool pin_home_remove(int state_dir, const char *name, struct pin_error *err) {
     PIN_CLOSE int folder = pin_home_open(state_dir, name, err);
     if (folder < 0)
         return false;
-    PIN_CLOSE int lock = openat(folder, "lock", O_CREAT | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
+    PIN_CLOSE int lock = open_lock(folder, name, err);
     if (lock < 0)
-        return pin_fail_errno(err, "lock the sandbox '%s'", name);
+        return false;
     if (!take_lock(lock)) {
         (void)pin_fail(err, PIN_ERROR_BUSY, "the sandbox '%s' is alive", name);
         return pin_hint(err, "'pinfold stop %s' ends it, 'pinfold rm --force %s' does both", name, name);

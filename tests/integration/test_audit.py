@@ -196,6 +196,15 @@ def test_show_filters(log):
     assert log.audit("show", "--since", "yesterday").returncode == 2
 
 
+def test_show_names_an_event_that_there_is_not(log):
+    log.run("true")
+    done = log.audit("show", "--event", "refusals\x1b[2J")
+    assert (done.returncode, done.stdout) == (2, b"") and done.stderr.isascii() and b"\x1b" not in done.stderr
+    assert b"only create, dropped, egress, end, exec, exec-end, limit, refusal, remove, repair, secret, start, syscall" in done.stderr
+    assert b"did you mean 'refusal'?" in log.audit("show", "--event", "refusals").stderr
+    assert log.audit("show", "--event", "repair").returncode == 0
+
+
 CALLS = """
 import ctypes, os, socket
 libc = ctypes.CDLL(None, use_errno=True)

@@ -84,6 +84,14 @@ def test_verify_accepts_the_hosts_own_and_nothing_that_was_changed(desk):
     assert desk.audit("verify", str(other)).returncode == 1
 
 
+def test_what_is_no_file_is_no_receipt_and_nobody_waits_for_it(as_root, programs):
+    desk, pipe = Desk(as_root, programs), as_root.home / "pipe"
+    os.mkfifo(pipe)
+    for place in (pipe, as_root.home, "/dev/zero"):
+        done = desk.audit("verify", str(place))
+        assert done.returncode == 2 and b"a receipt is a regular file" in done.stderr, done.stderr
+
+
 STRIDE = int(os.environ.get("PINFOLD_SWEEP_STRIDE", "151"))  # 1: every byte
 
 

@@ -3,6 +3,7 @@
 #include <ftw.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,7 +54,38 @@ static void a_directory_that_is_being_made_is_its_makers(void **unused) {
         fail_msg("%d of %d: %s", failed, ROUNDS, first.message);
 }
 
+/* Somebody has put one there: it must be possible to remove what is left of a sandbox, and nothing else. */
+static void what_stands_in_the_place_of_a_lock_holds_up_no_removal(void **unused) {
+    (void)unused;
+    char path[] = "/tmp/pinfold-home-XXXXXX";
+    assert_non_null(mkdtemp(path));
+    PIN_CLOSE int state = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    PIN_CLOSE int other = openat(state, "other", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(other >= 0);
+    for (int kind = 0; kind < 3; kind++) {
+        struct pin_error err = {0};
+        struct pin_home place = PIN_HOME_NONE;
+        assert_true(pin_home_make(state, "work", &place, &err));
+        assert_false(pin_home_remove(state, "work", &err));
+        assert_int_equal(err.kind, PIN_ERROR_BUSY);
+        assert_int_equal(unlinkat(place.folder, "lock", 0), 0);
+        assert_int_equal(kind == 0   ? symlinkat("../../other", place.folder, "lock")
+                         : kind == 1 ? mkfifoat(place.folder, "lock", 0600)
+                                     : mkdirat(place.folder, "lock", 0700),
+                         0);
+        pin_home_close(&place);
+        pin_error_clear(&err);
+        assert_true(pin_home_remove(state, "work", &err));
+        assert_int_equal(pin_home_open(state, "work", &err), -1);
+    }
+    assert_int_equal(faccessat(state, "other", F_OK, 0), 0);
+    (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_directory_that_is_being_made_is_its_makers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_directory_that_is_being_made_is_its_makers),
+        cmocka_unit_test(what_stands_in_the_place_of_a_lock_holds_up_no_removal),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -200,17 +201,27 @@ static int answer(const json_t *whole, const char *key, bool as_json) {
     return PIN_AUDIT_GOOD;
 }
 
+/* O_NONBLOCK: a FIFO would wait for its writer. */
+static json_t *read_receipt(const char *file, struct pin_error *err) {
+    struct stat facts;
+    PIN_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &facts) != 0) {
+        (void)pin_fail_errno(err, "open the receipt '%s'", file);
+        return NULL;
+    }
+    if (!S_ISREG(facts.st_mode)) {
+        (void)pin_fail(err, PIN_ERROR_INVALID, "a receipt is a regular file, and '%s' is none", file);
+        (void)pin_hint(err, "name a file; neither pipes nor folders are read");
+        return NULL;
+    }
+    return read_json(fd, err);
+}
+
 static int run_verify(const struct pin_invocation *invocation) {
     const struct verify_options *values = invocation->values;
     struct pin_error err = {0};
     char key[PIN_KEY_TEXT];
-    const char *file = invocation->arguments[0];
-    PIN_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    json_t *whole = NULL;
-    if (fd < 0)
-        (void)pin_fail_errno(&err, "open the receipt '%s'", file);
-    else
-        whole = read_json(fd, &err);
+    json_t *whole = read_receipt(invocation->arguments[0], &err);
     int code = PIN_AUDIT_ERROR;
     if (whole != NULL && trusted_key(values->key, key, &err))
         code = answer(whole, key, values->json);

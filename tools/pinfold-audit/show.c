@@ -66,6 +66,19 @@ static bool take_time(const char *text, char to[TIME_TEXT], const char *option, 
     return true;
 }
 
+static bool check_event(const char *name, struct pin_error *err) {
+    char shown[64], known[128] = "";
+    if (name == NULL || pin_name_find(pin_audit_events, PIN_AUDIT_EVENTS, name) >= 0)
+        return true;
+    for (size_t i = 0; i < PIN_AUDIT_EVENTS; i++)
+        (void)snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i > 0 ? ", " : "",
+                       pin_audit_events[i]);
+    (void)pin_fail(err, PIN_ERROR_USAGE, "there is no event '%s', only %s",
+                   pin_escape(shown, sizeof(shown), name, strlen(name)), known);
+    const char *near = pin_name_suggest(pin_audit_events, PIN_AUDIT_EVENTS, name);
+    return near != NULL ? pin_hint(err, "did you mean '%s'?", near) : false;
+}
+
 static bool is_text(const json_t *json, const char *key, const char *wanted) {
     return wanted == NULL || strcmp(json_string_value(json_object_get(json, key)), wanted) == 0;
 }
@@ -174,7 +187,7 @@ static int run_show(const struct pin_invocation *invocation) {
     struct pin_audit audit = PIN_AUDIT_NONE;
     struct pin_audit_head head;
     struct pin_error err = {0};
-    bool ok = take_time(values->since, filter.since, "--since", &err) &&
+    bool ok = check_event(values->event, &err) && take_time(values->since, filter.since, "--since", &err) &&
               take_time(values->until, filter.until, "--until", &err) &&
               (values->file != NULL ? pin_audit_open_path(&audit, values->file, false, &err)
                                     : pin_audit_open(&audit, false, &err)) &&
