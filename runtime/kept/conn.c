@@ -214,15 +214,10 @@ static void on_input(void *self, unsigned events) {
     }
 }
 
-/* io_uring tells also, and for as long as it lasts, that the client has said all (POLLRDHUP: poll's own mask
- * has it in the kernel, IO_POLL_UNMASK). What it has said may still be borrowed, so it keeps its place, and
- * is watched no more: when the place is needed, it goes as the silent do. */
+/* Not when the client has said all: that may still be borrowed. */
 static void on_hangup(void *self, unsigned events) {
-    struct conn *conn = self;
-    if ((events & (POLLHUP | POLLERR)) == 0)
-        pin_source_pause(conn->source);
-    else
-        pin_conn_close(conn);
+    (void)events;
+    pin_conn_close(self);
 }
 
 bool pin_conn_lend(struct conn *conn, struct pin_error *err) {

@@ -32,7 +32,7 @@ enum pin_io pin_loop_backend(const struct pin_loop *loop);
 /* `size` > 0: bytes. 0: the end; `error` is then 0 (end of file) or the errno of read(2); the source is
  * paused and should be removed. */
 typedef void pin_on_bytes(void *self, const uint8_t *data, size_t size, int error);
-/* POLLIN and the like, with POLLERR and POLLHUP; on io_uring, unasked, with POLLRDHUP. */
+/* What was asked for and holds, and POLLERR and POLLHUP, unasked. */
 typedef void pin_on_ready(void *self, unsigned events);
 typedef void pin_on_time(void *self);
 

@@ -35,6 +35,8 @@ struct pin_source {
         bool holds;      /* bytes that came in while it was paused: */
         int held_buffer; /* the number of a provided buffer, or -1: its own */
         int held_result; /* of the read */
+        bool strict;     /* watched by an epoll between it and the ring: */
+        int strict_fd;
     } uring;
 
     struct {        /* epoll */

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -146,7 +147,9 @@ static void arm(struct pin_loop *loop, struct pin_source *source) {
         return; /* tried again before the next wait */
     source->uring.starved = false;
     source->uring.polling = source->events != 0 || source->uring.poll_first;
-    if (source->uring.polling)
+    if (source->uring.strict)
+        io_uring_prep_poll_add(sqe, source->uring.strict_fd, POLLIN);
+    else if (source->uring.polling)
         io_uring_prep_poll_add(sqe, source->fd, source->events != 0 ? source->events : POLLIN);
     else
         submit_read(state, source, sqe);
@@ -165,6 +168,9 @@ static void cancel(struct pin_source *source) {
 }
 
 static void release(struct uring_state *state, struct pin_source *source) {
+    if (source->uring.strict)
+        pin_close_fd(&source->uring.strict_fd);
+    source->uring.strict = false;
     if (source->uring.holds && source->uring.held_buffer >= 0) {
         give_back(state, source, source->uring.held_buffer, (size_t)source->uring.held_result);
         state->lent--;
@@ -229,6 +235,30 @@ static void complete_read(struct uring_state *state, struct pin_source *source, 
     deliver(state, source, buffer, result);
 }
 
+/* The mask of every poll of io_uring's has POLLRDHUP in it (IO_POLL_UNMASK in the kernel's io_uring/poll.c).
+ * A peer that has said all would end each of them at once, with nothing of what is waited for, for as long as
+ * that takes: such a descriptor is watched by an epoll of its own, which tells what it was asked for, and
+ * that by the ring. */
+static void watch_strictly(struct pin_source *source) {
+    PIN_CLOSE int fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event wanted = {.events = source->events};
+    if (fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, source->fd, &wanted) != 0)
+        return; /* no descriptor is left: the ring is asked again and again until there is one */
+    source->uring.strict_fd = pin_steal_fd(&fd);
+    source->uring.strict = true;
+}
+
+static void complete_watch(struct pin_source *source, unsigned events) {
+    struct epoll_event now = {.events = events};
+    if (source->uring.strict && epoll_wait(source->uring.strict_fd, &now, 1, 0) != 1)
+        return;
+    events = now.events & (source->events | POLLERR | POLLHUP | POLLNVAL);
+    if (events != 0)
+        pin_source_ready(source, events);
+    else if (!source->uring.strict)
+        watch_strictly(source);
+}
+
 static void complete_poll(struct pin_source *source, int result) {
     if (source->events == 0) {
         source->uring.poll_first = false; /* readable: now read */
@@ -237,7 +267,7 @@ static void complete_poll(struct pin_source *source, int result) {
         return;
     }
     if (result >= 0)
-        pin_source_ready(source, (unsigned)result);
+        complete_watch(source, (unsigned)result);
     else if (result != -ECANCELED && result != -EINTR)
         pin_source_ready(source, POLLERR);
 }

@@ -1,5 +1,6 @@
 pin_unit_test(test_frames LIBRARIES pin_supervise pin_base pin::md)
-pin_unit_test(test_loop LIBRARIES pin_supervise pin_base)
+pin_unit_test(test_loop SOURCES loop_fixture.c LIBRARIES pin_supervise pin_base)
+pin_unit_test(test_loop_watch SOURCES loop_fixture.c LIBRARIES pin_supervise pin_base)
 
 add_library(pin_init_harness STATIC init_harness.c supervise_fixture.c)
 target_include_directories(pin_init_harness PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")

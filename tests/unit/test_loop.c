@@ -26,46 +26,7 @@
 #include "base/names.h"
 #include "base/units.h"
 #include "runtime/supervise/loop.h"
-
-/* Each test runs on both backends: the state is the loop. */
-static int make(void **state, enum pin_io io) {
-    struct pin_error err = {0};
-    *state = pin_loop_new(io, &err);
-    if (*state == NULL && io == PIN_IO_URING && err.os_errno != 0) {
-        print_message("skipped: %s\n", err.message);
-        skip();
-    }
-    return *state == NULL;
-}
-
-static int make_uring(void **state) {
-    return make(state, PIN_IO_URING);
-}
-
-static int make_epoll(void **state) {
-    return make(state, PIN_IO_EPOLL);
-}
-
-static int unmake(void **state) {
-    pin_loop_free(*state);
-    return 0;
-}
-
-static void step(struct pin_loop *loop) {
-    struct pin_error err = {0};
-    if (!pin_loop_step(loop, &err))
-        fail_msg("%s", err.message);
-}
-
-static void too_late(void *self) {
-    (void)self;
-    fail_msg("nothing happened in time");
-}
-
-static void within(struct pin_loop *loop, uint64_t ns) {
-    struct pin_error err = {0};
-    assert_non_null(pin_loop_at(loop, pin_now_ns() + ns, too_late, NULL, &err));
-}
+#include "tests/unit/loop_fixture.h"
 
 struct reader {
     struct pin_source *source;
@@ -372,33 +333,6 @@ static void a_read_that_fails_ends_the_stream_with_its_errno(void **state) {
     assert_int_equal(reader.error, EISDIR);
 }
 
-struct watcher {
-    struct pin_source *source;
-    unsigned events, calls;
-};
-
-static void on_ready(void *self, unsigned events) {
-    struct watcher *watcher = self;
-    watcher->events = events;
-    watcher->calls++;
-}
-
-static void watching_reports_a_condition_for_as_long_as_it_holds(void **state) {
-    struct pin_error err = {0};
-    struct watcher watcher = {0};
-    int ends[2];
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    watcher.source = pin_loop_watch(*state, ends[0], POLLIN, on_ready, &watcher, &err);
-    assert_non_null(watcher.source);
-    assert_int_equal(write(ends[1], "x", 1), 1);
-    within(*state, 60 * PIN_NS_PER_S);
-    while (watcher.calls < 3)
-        step(*state);
-    assert_true(watcher.events & POLLIN);
-    pin_source_remove(&watcher.source);
-    (void)close(ends[0]), (void)close(ends[1]);
-}
-
 static void one_descriptor_can_be_read_and_watched(void **state) {
     struct pin_error err = {0};
     struct reader reader = {0};
@@ -419,20 +353,6 @@ static void one_descriptor_can_be_read_and_watched(void **state) {
     pin_source_remove(&watcher.source);
     free(reader.data);
     (void)close(ends[0]), (void)close(ends[1]);
-}
-
-static void watching_a_pidfd_tells_the_end_of_a_process(void **state) {
-    struct pin_error err = {0};
-    struct watcher watcher = {0};
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(0);
-    PIN_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    watcher.source = pin_loop_watch(*state, pidfd, POLLIN, on_ready, &watcher, &err);
-    within(*state, 60 * PIN_NS_PER_S);
-    while (watcher.calls == 0)
-        step(*state);
-    assert_int_equal(waitpid(pid, NULL, WNOHANG), pid);
 }
 
 struct ticks {
@@ -465,13 +385,6 @@ static void timers_call_once_in_their_order_and_not_early(void **state) {
         step(*state);
     assert_string_equal(ticks.order, "ba");
     assert_true(ticks.at_ns >= now + 20 * PIN_NS_PER_MS);
-}
-
-static int open_descriptors(void) {
-    int count = 0;
-    for (int fd = 0; fd < 256; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
-    return count;
 }
 
 static void freeing_a_loop_with_work_in_flight_leaves_nothing(void **state) {
@@ -534,11 +447,6 @@ static void a_refused_ring_means_epoll_or_an_error_that_says_how_to_mend_it(void
     }
 }
 
-#define ON_BOTH(test)                                                                                        \
-    {#test " (uring)", test, make_uring, unmake, NULL}, {                                                    \
-#test " (epoll)", test, make_epoll, unmake, NULL                                                     \
-    }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_BOTH(streams_come_whole_and_in_order),
@@ -549,9 +457,7 @@ int main(void) {
         ON_BOTH(a_source_may_remove_itself_in_its_callback),
         ON_BOTH(regular_files_are_read_to_their_end),
         ON_BOTH(a_read_that_fails_ends_the_stream_with_its_errno),
-        ON_BOTH(watching_reports_a_condition_for_as_long_as_it_holds),
         ON_BOTH(one_descriptor_can_be_read_and_watched),
-        ON_BOTH(watching_a_pidfd_tells_the_end_of_a_process),
         ON_BOTH(timers_call_once_in_their_order_and_not_early),
         cmocka_unit_test(without_memory_to_lock_streams_come_whole_all_the_same),
         cmocka_unit_test(freeing_a_loop_with_work_in_flight_leaves_nothing),
