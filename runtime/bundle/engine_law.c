@@ -11,10 +11,10 @@
 #include "policy/policy_order.h"
 #include "policy/policy_read.h"
 #include "policy/policy_write.h"
-#include "runtime/build/cgroup/systemd_property.h"
 #include "runtime/bundle/bundle_ceiling.h"
 #include "runtime/bundle/bundle_wall.h"
 #include "runtime/bundle/fill.h"
+#include "runtime/bundle/systemd_property.h"
 
 #define SYSTEM_IDS 65536u      /* below it are the host's own users; ranges for containers begin above */
 #define LEAST_OOM_SCORE (-998) /* Kubernetes gives it; what is below is never chosen at all */

@@ -1,1 +1,2 @@
 pin_fuzz_target(fuzz_bundle_read LIBRARIES pin_bundle pin_images pin_policy pin_base MAX_LEN 8192)
+pin_fuzz_target(fuzz_systemd_property LIBRARIES pin_systemd_property)

@@ -1,2 +1,1 @@
 pin_fuzz_target(fuzz_cgroup_facts LIBRARIES pin_cgroup)
-pin_fuzz_target(fuzz_systemd_property LIBRARIES pin_systemd_property)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/build/cgroup/systemd_property.h"
+#include "runtime/bundle/systemd_property.h"
 
 static void check_item(const struct pin_systemd_property *property, const union pin_systemd_item *item) {
     switch (property->type) {

@@ -5,3 +5,4 @@ pin_unit_test(test_bundle_read LIBRARIES pin_bundle pin_images pin_policy pin_ba
 pin_unit_test(test_bundle_law LIBRARIES pin_bundle pin_images pin_policy pin_base)
 pin_unit_test(test_bundle_ceiling LIBRARIES pin_bundle pin_images pin_policy pin_base pin::jansson)
 pin_unit_test(test_engine_law LIBRARIES pin_bundle pin_images pin_policy pin_base)
+pin_unit_test(test_systemd_property LIBRARIES pin_systemd_property)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "runtime/build/cgroup/systemd_property.h"
+#include "runtime/bundle/systemd_property.h"
 
 static struct pin_systemd_property property;
 

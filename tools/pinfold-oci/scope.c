@@ -15,7 +15,7 @@
 #include "base/io.h"
 #include "base/names.h"
 #include "base/user_namespace.h"
-#include "runtime/build/cgroup/systemd_property.h"
+#include "runtime/bundle/systemd_property.h"
 #include "runtime/host/libexec.h"
 #include "tools/pinfold-oci/ceiling.h"
 

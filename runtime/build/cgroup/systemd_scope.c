@@ -19,7 +19,7 @@
 
 #include "base/units.h"
 #include "base/user_namespace.h"
-#include "runtime/build/cgroup/systemd_property.h"
+#include "runtime/bundle/systemd_property.h"
 
 #define MANAGER "org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"
 

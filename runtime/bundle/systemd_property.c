@@ -1,4 +1,4 @@
-#include "runtime/build/cgroup/systemd_property.h"
+#include "runtime/bundle/systemd_property.h"
 
 #include <ctype.h>
 #include <errno.h>
