@@ -47,22 +47,12 @@ const char *pin_filter_action_name(enum pin_filter_action action) {
     return action_names[action];
 }
 
-int pin_filter_action_find(const char *name) {
-    if (strcmp(name, "SCMP_ACT_KILL") == 0) /* the older name */
-        return PIN_FILTER_KILL_THREAD;
-    return pin_name_find(action_names, PIN_COUNT(action_names), name);
-}
-
 bool pin_filter_gives_errno(enum pin_filter_action action) {
     return action == PIN_FILTER_ERRNO || action == PIN_FILTER_TRACE;
 }
 
 const char *pin_filter_op_name(enum pin_filter_op op) {
     return op_names[op];
-}
-
-int pin_filter_op_find(const char *name) {
-    return pin_name_find(op_names, PIN_COUNT(op_names), name);
 }
 
 const char *pin_arch_name(enum pin_arch arch) {
@@ -109,7 +99,9 @@ static bool rule_names(const struct pin_filter *filter, const char *name) {
     return false;
 }
 
-bool pin_filter_knows(const struct pin_filter *filter, enum pin_arch arch, uint32_t number) {
+/* Whether the filter speaks about the number at all: a kernel of Linux 6.1 has the call, or a rule names it.
+ */
+static bool knows(const struct pin_filter *filter, enum pin_arch arch, uint32_t number) {
     const struct pin_syscall *call = pin_syscall_at(arch, number);
     return call != NULL && (call->since == NULL || rule_names(filter, call->name));
 }
@@ -129,7 +121,7 @@ struct pin_filter_verdict pin_filter_judge(const struct pin_filter *filter, enum
             (verdict.rule == NULL || severity(rule->action) > severity(verdict.action)))
             verdict = (struct pin_filter_verdict){rule->action, rule->error, rule};
     }
-    if (verdict.rule == NULL && pin_filter_hides_unknown(filter) && !pin_filter_knows(filter, arch, number))
+    if (verdict.rule == NULL && pin_filter_hides_unknown(filter) && !knows(filter, arch, number))
         verdict = (struct pin_filter_verdict){PIN_FILTER_ERRNO, ENOSYS, NULL};
     return verdict;
 }

@@ -77,12 +77,10 @@ struct pin_filter {
     size_t rule_count;
 };
 
-/* Names as OCI has them ("SCMP_ACT_ALLOW", "SCMP_CMP_EQ", "SCMP_ARCH_X86_64"); -1 if unknown. */
+/* Names as OCI has them ("SCMP_ACT_ALLOW", "SCMP_CMP_EQ", "SCMP_ARCH_X86_64"). */
 const char *pin_filter_action_name(enum pin_filter_action action);
-int pin_filter_action_find(const char *name);
 bool pin_filter_gives_errno(enum pin_filter_action action); /* it carries an errno; 0 is one */
 const char *pin_filter_op_name(enum pin_filter_op op);
-int pin_filter_op_find(const char *name);
 const char *pin_arch_name(enum pin_arch arch);
 
 /* Findings for rules that contradict each other, repeat the default, compare an argument that doesn't exist
@@ -91,10 +89,6 @@ void pin_filter_check(const struct pin_filter *filter, struct pin_findings *foun
 
 /* One order for all filters that mean the same: by name, then arguments, without repeated rules. */
 void pin_filter_sort(struct pin_filter *filter);
-
-/* Whether the filter speaks about the number at all: a kernel of Linux 6.1 has the call, or a rule names it.
- */
-bool pin_filter_knows(const struct pin_filter *filter, enum pin_arch arch, uint32_t number);
 
 /* Whether unknown numbers answer ENOSYS (see above) rather than the default. */
 bool pin_filter_hides_unknown(const struct pin_filter *filter);

@@ -146,10 +146,6 @@ const char *pin_on_cap_name(enum pin_on_cap on_cap) {
     return word(pin_on_cap_words, PIN_ON_CAP_COUNT, on_cap);
 }
 
-const char *pin_on_deny_name(enum pin_on_deny on_deny) {
-    return word(pin_on_deny_words, PIN_ON_DENY_COUNT, on_deny);
-}
-
 const char *pin_audit_failure_name(enum pin_audit_failure reaction) {
     return word(pin_audit_failure_words, PIN_AUDIT_FAILURE_COUNT, reaction);
 }
@@ -176,10 +172,6 @@ int pin_protocol_find(const char *name) {
 
 const char *pin_protection_name(enum pin_protection protection) {
     return word(pin_protection_words, PIN_PROTECT_COUNT, protection);
-}
-
-int pin_protection_find(const char *name) {
-    return pin_name_find(pin_protection_words, PIN_PROTECT_COUNT, name);
 }
 
 const char *pin_capability_name(unsigned capability) {

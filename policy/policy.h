@@ -65,14 +65,12 @@ enum pin_protection {
     PIN_PROTECT_COUNT
 };
 const char *pin_protection_name(enum pin_protection protection);
-int pin_protection_find(const char *name); /* -1 if unknown; so are the others below */
 
 /* The words of the policy language. */
 const char *pin_access_name(enum pin_access access); /* "none", "read-only", "copy-on-write", "read-write" */
 const char *pin_root_mode_name(enum pin_root_mode mode);
 const char *pin_root_storage_name(enum pin_root_storage storage);
 const char *pin_on_cap_name(enum pin_on_cap on_cap);
-const char *pin_on_deny_name(enum pin_on_deny on_deny);
 const char *pin_audit_failure_name(enum pin_audit_failure reaction); /* "refuse", "count" */
 const char *pin_unknown_names_name(enum pin_unknown_names answer);   /* "nxdomain", "refused" */
 const char *pin_inspect_name(enum pin_inspect inspect);

@@ -55,8 +55,10 @@ static void list_keys(char *to, size_t room, const char *const *keys, size_t cou
     }
 }
 
-void pin_reader_unknown_key(struct pin_reader *reader, const struct pin_json *node, const char *const *keys,
-                            size_t count) {
+/* Says that a key isn't known, and which one is near, where else in a policy it stands, or which are known.
+ */
+static void unknown_key(struct pin_reader *reader, const struct pin_json *node, const char *const *keys,
+                        size_t count) {
     char key[64], home[64] = "", hint[sizeof(reader->found->list[0].hint)];
     (void)pin_escape(key, sizeof(key), node->key, strlen(node->key));
     const char *near = pin_name_suggest(keys, count, node->key);
@@ -84,7 +86,7 @@ bool pin_reader_members(struct pin_reader *reader, const struct pin_json *node, 
     for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
         int index = pin_name_find(keys, count, child->key);
         if (index < 0)
-            pin_reader_unknown_key(reader, child, keys, count);
+            unknown_key(reader, child, keys, count);
         else
             members[index] = child;
         good = good && index >= 0 && child->value != NULL;
@@ -98,7 +100,7 @@ static void unknown_field(struct pin_reader *reader, const struct pin_json *node
     size_t count = 0;
     for (; count < object->count && count < PIN_COUNT(keys); count++)
         keys[count] = object->rows[count].key;
-    pin_reader_unknown_key(reader, node, keys, count);
+    unknown_key(reader, node, keys, count);
 }
 
 static void apply_object(struct pin_reader *reader, const struct pin_json *node,

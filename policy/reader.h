@@ -64,10 +64,6 @@ void pin_reader_expected(struct pin_reader *reader, const struct pin_json *node,
                          const char *hint);
 /* Says that an object lacks a key; returns false. */
 bool pin_reader_missing(struct pin_reader *reader, const struct pin_json *node, const char *key);
-/* Says that a key isn't known, and which one is near, where else in a policy it stands, or which are known.
- */
-void pin_reader_unknown_key(struct pin_reader *reader, const struct pin_json *node, const char *const *keys,
-                            size_t count);
 
 /* An object with few keys, such as an egress rule: `members[i]` becomes the node of keys[i] or NULL. False
  * after a fault of the object or its keys. */

@@ -133,7 +133,7 @@ static const struct pin_bundle_row seccomp_rows[] = {
     PIN_ROW("listenerMetadata", TEXT, PIN_AT(struct pin_filter, listener_metadata)),
     PIN_ROW("syscalls", CODEC, .codec = &pin_codec_rules),
 };
-const struct pin_bundle_table pin_bundle_seccomp_fields = PIN_TABLE(seccomp_rows);
+static const struct pin_bundle_table seccomp_fields = PIN_TABLE(seccomp_rows);
 
 /* linux */
 
@@ -169,7 +169,7 @@ static const struct pin_bundle_row linux_rows[] = {
             .size = sizeof(struct pin_bundle_device), .table = &device_fields),
     PIN_ROW("netDevices", REFUSED, .note = "pinfold moves no network device into a sandbox"),
     PIN_ROW("seccomp", OBJECT, PIN_AT(struct pin_bundle, seccomp),
-            PIN_HAS(struct pin_bundle, seccomp.present), .table = &pin_bundle_seccomp_fields),
+            PIN_HAS(struct pin_bundle, seccomp.present), .table = &seccomp_fields),
     PIN_ROW("rootfsPropagation", TEXT, PIN_AT(struct pin_bundle, rootfs_propagation)),
     PIN_ROW("maskedPaths", TEXTS, PIN_AT(struct pin_bundle, masked_paths),
             PIN_N(struct pin_bundle, masked_path_count)),

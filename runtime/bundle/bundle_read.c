@@ -43,8 +43,8 @@ const char *pin_bundle_read_text(struct pin_bundle_reader *reader, const struct 
     return pin_arena_strdup(reader->arena, json_string_value(node->value));
 }
 
-bool pin_bundle_read_integer(struct pin_bundle_reader *reader, const struct pin_json *node, int64_t min,
-                             uint64_t max, uint64_t *value) {
+static bool read_integer(struct pin_bundle_reader *reader, const struct pin_json *node, int64_t min,
+                         uint64_t max, uint64_t *value) {
     uint64_t big;
     if (pin_big_numbers_find(reader->bigs, reader->big_count, node->line, node->column, &big)) {
         if (big <= max) {
@@ -78,19 +78,19 @@ static void store(void *place, size_t size, uint64_t value) {
 static void read_number(struct pin_bundle_reader *reader, const struct pin_json *node,
                         const struct pin_bundle_row *row, void *place) {
     uint64_t value;
-    if (pin_bundle_read_integer(reader, node, row->min, row->max, &value))
+    if (read_integer(reader, node, row->min, row->max, &value))
         store(place, row->size, value);
 }
 
 static void read_limit(struct pin_bundle_reader *reader, const struct pin_json *node, uint64_t *place) {
     uint64_t value;
-    if (pin_bundle_read_integer(reader, node, -1, UINT64_MAX, &value))
+    if (read_integer(reader, node, -1, UINT64_MAX, &value))
         *place = value; /* -1 is PIN_UNLIMITED */
 }
 
 static void read_digits(struct pin_bundle_reader *reader, const struct pin_json *node, const char **place) {
     uint64_t value;
-    if (pin_bundle_read_integer(reader, node, 0, UINT64_MAX, &value))
+    if (read_integer(reader, node, 0, UINT64_MAX, &value))
         *place = pin_arena_printf(reader->arena, "%llu", (unsigned long long)value);
 }
 
@@ -215,7 +215,7 @@ static void read_ids(struct pin_bundle_reader *reader, const struct pin_json *no
     size_t used = 0;
     uint64_t value;
     for (const struct pin_json *item = node->first; item != NULL; item = item->next)
-        if (pin_bundle_read_integer(reader, item, 0, UINT32_MAX, &value))
+        if (read_integer(reader, item, 0, UINT32_MAX, &value))
             list[used++] = (uint32_t)value;
     *place = list;
     *count = used;

@@ -98,7 +98,6 @@ extern const struct pin_bundle_table pin_bundle_fields;           /* struct pin_
 extern const struct pin_bundle_table pin_bundle_process_fields;   /* struct pin_bundle */
 extern const struct pin_bundle_table pin_bundle_linux_fields;     /* struct pin_bundle */
 extern const struct pin_bundle_table pin_bundle_resources_fields; /* struct pin_bundle_resources */
-extern const struct pin_bundle_table pin_bundle_seccomp_fields;   /* struct pin_filter */
 extern const struct pin_bundle_table pin_bundle_ext_fields;       /* struct pin_bundle_ext */
 extern const struct pin_bundle_table pin_bundle_id_map_fields;    /* struct pin_id_map */
 
@@ -107,8 +106,6 @@ void pin_bundle_read_object(struct pin_bundle_reader *reader, const struct pin_j
                             const struct pin_bundle_table *table, void *base);
 /* A string of at most PIN_BUNDLE_TEXT_MAX bytes in the arena, or NULL with a finding. */
 const char *pin_bundle_read_text(struct pin_bundle_reader *reader, const struct pin_json *node);
-bool pin_bundle_read_integer(struct pin_bundle_reader *reader, const struct pin_json *node, int64_t min,
-                             uint64_t max, uint64_t *value);
 /* False with a finding where the node is of another type. */
 bool pin_bundle_expect(struct pin_bundle_reader *reader, const struct pin_json *node, json_type type);
 

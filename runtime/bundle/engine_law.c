@@ -447,7 +447,8 @@ static bool fill(struct law *law) {
     return pin_policy_filter(ceiling, pin_arch_native(), &bundle->arena, &bundle->ceiling_filter, law->found);
 }
 
-void pin_policy_check_engine(const struct pin_policy *policy, struct pin_findings *found) {
+/* Findings for what the policy grants within limits that nobody keeps beneath an engine. */
+static void check_policy(const struct pin_policy *policy, struct pin_findings *found) {
     bool root_written = policy->filesystem.root == PIN_ROOT_OVERLAY;
     bool everywhere = false, calls = false;
     for (size_t i = 0; i < policy->filesystem.write.count; i++)
@@ -487,7 +488,7 @@ bool pin_bundle_admit_engine(struct pin_bundle *bundle, const struct pin_policy 
     size_tmpfs(&law);
     close_binds(&law);
     law.asked = pin_bundle_as_policy(bundle, ceiling, NULL);
-    pin_policy_check_engine(ceiling, found);
+    check_policy(ceiling, found);
     state_all(&law);
     pin_bundle_check_engine_wall(bundle, ceiling->privileged, found);
     check_extensions(&law);

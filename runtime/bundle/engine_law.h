@@ -35,6 +35,3 @@ bool pin_bundle_admit_hooks(struct pin_bundle *bundle, const struct pin_policy *
  * means nothing without another, the other is filled in, or asked for. */
 bool pin_bundle_admit_update(struct pin_bundle *bundle, const struct pin_policy *ceiling,
                              struct pin_findings *found);
-
-/* Findings for what the policy grants within limits that nobody keeps beneath an engine. */
-void pin_policy_check_engine(const struct pin_policy *policy, struct pin_findings *found);

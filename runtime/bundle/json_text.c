@@ -32,10 +32,6 @@ static void new_line(struct pin_json_text *text) {
         put_text(text, "  ");
 }
 
-struct pin_json_mark pin_json_text_mark(const struct pin_json_text *text) {
-    return (struct pin_json_mark){text->size, text->steps, text->depth};
-}
-
 void pin_json_text_cut(struct pin_json_text *text, const struct pin_json_mark *mark) {
     text->size = mark->size;
     if (text->data != NULL)
@@ -45,7 +41,7 @@ void pin_json_text_cut(struct pin_json_text *text, const struct pin_json_mark *m
 }
 
 struct pin_json_mark pin_json_text_member(struct pin_json_text *text, const char *key, size_t index) {
-    struct pin_json_mark mark = pin_json_text_mark(text);
+    struct pin_json_mark mark = {text->size, text->steps, text->depth};
     char last = text->size > 0 ? text->data[text->size - 1] : '{';
     if (last != '{' && last != '[')
         put_text(text, ",");

@@ -33,7 +33,6 @@ struct pin_json_mark {
     unsigned depth;
 };
 
-struct pin_json_mark pin_json_text_mark(const struct pin_json_text *text);
 void pin_json_text_cut(struct pin_json_text *text, const struct pin_json_mark *mark);
 
 /* Starts a member: `key` in an object, NULL in a list, where `index` says which; returns the mark before it,

@@ -269,8 +269,8 @@ static struct pin_secret *grow(struct pin_secrets *secrets, struct pin_error *er
     return &list[secrets->count];
 }
 
-bool pin_secrets_add(struct pin_secrets *secrets, const char *variable, const char *value, size_t size,
-                     struct pin_error *err) {
+static bool add_variable(struct pin_secrets *secrets, const char *variable, const char *value, size_t size,
+                         struct pin_error *err) {
     struct pin_secret *secret = grow(secrets, err);
     if (secret == NULL)
         return false;
@@ -298,7 +298,7 @@ bool pin_secrets_add_pairs(struct pin_secrets *secrets, const char *text, size_t
         if (at + whole == end || equals == NULL || (size_t)(equals - at) >= sizeof(name))
             return pin_fail(err, PIN_ERROR_INTERNAL, "%zu of %zu secrets came", i, count);
         *(char *)mempcpy(name, at, (size_t)(equals - at)) = '\0';
-        if (!pin_secrets_add(secrets, name, equals + 1, (size_t)(at + whole - equals) - 1, err))
+        if (!add_variable(secrets, name, equals + 1, (size_t)(at + whole - equals) - 1, err))
             return false;
         at += whole + 1;
     }

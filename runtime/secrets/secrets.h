@@ -47,10 +47,8 @@ struct pin_secrets { /* zeroed: none */
 /* Finds each. `from_env`: "NAME=VARIABLE" each. False with an error that names the secret. */
 bool pin_secrets_find(struct pin_secrets *secrets, const char *const *specs, size_t spec_count,
                       const char *const *from_env, size_t from_env_count, struct pin_error *err);
-/* Adds a variable whose value the caller has: of a stored configuration. */
-bool pin_secrets_add(struct pin_secrets *secrets, const char *variable, const char *value, size_t size,
-                     struct pin_error *err);
-/* Adds `count` of them, each "VARIABLE=value" and a zero; that, and nothing else, is in the text. */
+/* Adds `count` variables whose values the caller has: of a stored configuration. Each is "VARIABLE=value" and
+ * a zero; that, and nothing else, is in the text. */
 bool pin_secrets_add_pairs(struct pin_secrets *secrets, const char *text, size_t size, size_t count,
                            struct pin_error *err);
 /* Moves into `to` what it has no variable of that name for; `from` has none afterwards, success or not. */

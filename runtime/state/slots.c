@@ -114,11 +114,3 @@ void pin_slot_close(struct pin_slot *slot) {
         (void)munmap(slot->held, 1);
     slot->held = NULL;
 }
-
-bool pin_slot_is_live(int state_dir, uint32_t number, bool *live, struct pin_error *err) {
-    if (number >= PIN_SLOT_COUNT)
-        return pin_fail(err, PIN_ERROR_INVALID, "there is no slot %u", number);
-    bool repaired = false;
-    PIN_CLOSE int table = pin_slot_table_open(state_dir, &repaired, err);
-    return table >= 0 && pin_slot_table_is_locked(table, number, live, err);
-}

@@ -51,9 +51,6 @@ void pin_slot_close(struct pin_slot *slot);
  * documentation leaves unassigned, and below its foreign range (0x7FFE0000). Root's sandboxes only. */
 uint32_t pin_slot_id_base(uint32_t number);
 
-/* Whether an owner holds the slot now. */
-bool pin_slot_is_live(int state_dir, uint32_t number, bool *live, struct pin_error *err);
-
 /* Ends what slot `number` left on the host outside the state directory (cgroups, helpers): true means that
  * nothing is left. The slot's lock is held meanwhile. */
 typedef bool pin_slot_clean(void *context, int state_dir, uint32_t number, struct pin_error *err);

@@ -77,8 +77,6 @@ void pin_run_tell_limit(struct run *run, const char *limit, const char *unit, ui
 
 /* run_limits.c */
 bool pin_run_set_limits(struct run *run, struct pin_error *err);
-/* TERM to the tree, and KILL when the grace is over. The first reason stays. */
-void pin_run_terminate(struct run *run, enum pin_status reason);
 void pin_run_kill(struct run *run);
 void pin_run_await_death(struct run *run);
 void pin_run_kill_for(struct run *run, enum pin_status reason);

@@ -81,7 +81,8 @@ void pin_run_start_grace(struct run *run) {
         pin_run_kill(run);
 }
 
-void pin_run_terminate(struct run *run, enum pin_status reason) {
+/* TERM to the tree, and KILL when the grace is over. The first reason stays. */
+static void terminate(struct run *run, enum pin_status reason) {
     set_reason(run, reason);
     if (run->terminating)
         return;
@@ -95,7 +96,7 @@ static void on_wall_time(void *self) {
     struct run *run = self;
     run->wall = NULL;
     pin_run_tell_limit(run, "wall_time", "ms", run->given->limits.wall_time_ns / PIN_NS_PER_MS);
-    pin_run_terminate(run, PIN_STATUS_TIMEOUT);
+    terminate(run, PIN_STATUS_TIMEOUT);
 }
 
 /* At the earliest moment at which the rest could be used up, with every processor at work. */
@@ -116,7 +117,7 @@ static void on_cpu_check(void *self) {
         return;
     }
     pin_run_tell_limit(run, "cpu_time", "ms", limit_ns / PIN_NS_PER_MS);
-    pin_run_terminate(run, PIN_STATUS_TIMEOUT);
+    terminate(run, PIN_STATUS_TIMEOUT);
 }
 
 /* A sample that can't be had holds nothing. */

@@ -92,10 +92,6 @@ bool pin_sink_is_full(const struct pin_sink *sink) {
     return sink->kept_end > sink->kept_at;
 }
 
-bool pin_sink_is_broken(const struct pin_sink *sink) {
-    return sink->broken;
-}
-
 static ssize_t write_polled(int fd, const void *data, size_t size) {
     struct pollfd room = {.fd = fd, .events = POLLOUT};
     if (poll(&room, 1, 0) == 0) {

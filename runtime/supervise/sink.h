@@ -29,4 +29,3 @@ void pin_sink_free(struct pin_sink *sink);
 
 void pin_sink_write(struct pin_sink *sink, const void *data, size_t size);
 bool pin_sink_is_full(const struct pin_sink *sink);
-bool pin_sink_is_broken(const struct pin_sink *sink);

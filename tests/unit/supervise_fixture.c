@@ -63,7 +63,7 @@ void finish(struct fixture *fixture) {
     pin_close_fd(&fixture->sandbox.control);
 }
 
-void must_live(const struct fixture *fixture) {
+static void must_live(const struct fixture *fixture) {
     if (!fixture->lived)
         fail_msg("%s", fixture->err.message);
 }

@@ -26,7 +26,6 @@ void pass_to(struct fixture *fixture, int out, int err);
 void supervise(struct fixture *fixture);
 void finish(struct fixture *fixture);
 
-void must_live(const struct fixture *fixture);
 void expect_end(const struct fixture *fixture, enum pin_status status, int exit_code);
 void expect_text(const struct pin_text *text, const char *expected);
 

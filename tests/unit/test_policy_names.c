@@ -272,15 +272,12 @@ static void words_are_found_by_their_whole_name(void **state) {
     (void)state;
     for (unsigned i = 0; i < PIN_CAPABILITY_COUNT; i++)
         assert_int_equal(pin_capability_find(pin_capability_name(i)), i);
-    for (unsigned i = 0; i < PIN_PROTECT_COUNT; i++)
-        assert_int_equal(pin_protection_find(pin_protection_name((enum pin_protection)i)), i);
     assert_int_equal(pin_capability_find("CAP_SYS_ADMI"), -1);
     assert_null(pin_capability_name(PIN_CAPABILITY_COUNT));
     assert_string_equal(pin_access_name(PIN_ACCESS_COW), "copy-on-write");
     assert_string_equal(pin_root_mode_name(PIN_ROOT_OVERLAY), "overlay");
     assert_string_equal(pin_root_storage_name(PIN_ROOT_ON_DISK), "disk");
     assert_string_equal(pin_on_cap_name(PIN_ON_CAP_KILL), "kill");
-    assert_string_equal(pin_on_deny_name(PIN_ON_DENY_KILL), "kill");
     assert_int_equal(pin_protocol_find("udp"), PIN_PROTOCOL_UDP);
 }
 

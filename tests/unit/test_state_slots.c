@@ -9,10 +9,12 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "base/io.h"
 #include "base/names.h"
 #include "runtime/state/record.h"
 #include "runtime/state/scratch.h"
+#include "runtime/state/slot_table.h"
 #include "state_fixture.h"
 
 struct cleaned {
@@ -145,16 +147,21 @@ static void release_and_sweep_take_record_and_scratch_with_them(void **state) {
 static void liveness_is_the_lock_and_not_the_byte(void **state) {
     struct fixture *fixture = *state;
     struct pin_error err = {0};
-    bool live = false;
+    bool live = false, repaired = false;
     struct pin_slot slot = claim(fixture->dir);
     uint32_t number = slot.number;
-    assert_true(pin_slot_is_live(fixture->dir, number, &live, &err));
+    uint8_t claimed = 0, left = 0;
+    int table = pin_slot_table_open(fixture->dir, &repaired, &err);
+    assert_true(table >= 0);
+    assert_true(pin_slot_table_get(table, number, &claimed, &err));
+    assert_true(pin_slot_table_is_locked(table, number, &live, &err));
     assert_true(live);
     pin_slot_close(&slot);
-    assert_true(pin_slot_is_live(fixture->dir, number, &live, &err));
+    assert_true(pin_slot_table_get(table, number, &left, &err));
+    assert_int_equal(left, claimed);
+    assert_true(pin_slot_table_is_locked(table, number, &live, &err));
     assert_false(live);
-    assert_false(pin_slot_is_live(fixture->dir, PIN_SLOT_COUNT, &live, &err));
-    assert_int_equal(err.kind, PIN_ERROR_INVALID);
+    pin_close_fd(&table);
 }
 
 static void a_killed_owner_at_any_moment_leaves_a_slot_that_the_sweep_frees(void **state) {

@@ -74,7 +74,7 @@ static uint64_t unpacked_bytes(const struct pin_image_config *image) {
     return sum;
 }
 
-json_t *image_object(const struct pin_image_config *image) {
+static json_t *image_object(const struct pin_image_config *image) {
     json_t *labels = json_object();
     for (size_t i = 0; i < image->label_count; i++)
         (void)json_object_set_new(labels, image->labels[i].key, json_string(image->labels[i].value));

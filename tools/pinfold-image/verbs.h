@@ -25,10 +25,8 @@ extern const struct pin_verb verb_sandbox_commit;
 bool read_keys(const struct pin_texts *files, struct pin_arena *arena, const char ***keys,
                struct pin_error *err);
 
-/* An image as JSON, or as lines for people. */
-json_t *image_object(const struct pin_image_config *image);
-int tell_made(const struct pin_image_config *image,
-              bool as_json);       /* the answer of a verb that makes an image, and its exit code */
+/* The answer of a verb that makes an image, as JSON or as lines for people, and its exit code. */
+int tell_made(const struct pin_image_config *image, bool as_json);
 void print_object(json_t *object); /* compact, with a line's end; takes it over */
 
 /* Text from an image, safe for a terminal: in a static buffer, one use at a time. */

@@ -69,4 +69,3 @@ int pin_oci_events(const struct pin_oci_options *options, char **arguments, size
 int pin_oci_update(const struct pin_oci_options *options, char **arguments, size_t count);
 int pin_oci_spec(const struct pin_oci_options *options, char **arguments, size_t count);
 int pin_oci_features(const struct pin_oci_options *options, char **arguments, size_t count);
-int pin_oci_not_offered(const struct pin_oci_options *options, char **arguments, size_t count);

@@ -12,6 +12,14 @@
 #include "tools/pinfold-oci/log.h"
 #include "tools/pinfold-oci/sealed.h"
 
+static int not_offered(const struct pin_oci_options *options, char **arguments, size_t count) {
+    struct pin_error err = {0};
+    (void)arguments;
+    (void)count;
+    (void)pin_fail(&err, PIN_ERROR_UNSUPPORTED, "checkpoint and restore are not offered");
+    return pin_oci_fail(options, &err);
+}
+
 /* clang-format off */
 const struct pin_oci_verb pin_oci_verbs[] = {
     {"create", "ID", "make a container, which waits for its start",
@@ -46,9 +54,9 @@ const struct pin_oci_verb pin_oci_verbs[] = {
     {"features", "", "print what this runtime can do, as JSON",
      "  pinfold-oci features", 0, 0, pin_oci_features},
     {"checkpoint", "ID", "not offered",
-     NULL, 0, SIZE_MAX, pin_oci_not_offered},
+     NULL, 0, SIZE_MAX, not_offered},
     {"restore", "ID", "not offered",
-     NULL, 0, SIZE_MAX, pin_oci_not_offered},
+     NULL, 0, SIZE_MAX, not_offered},
     {"man", "[VERB]", "print a man page",
      "  pinfold-oci man create | man -l -", 0, 1, pin_oci_man},
     {"pages", "DIR", "write the man pages to a directory",
@@ -70,14 +78,6 @@ static bool meets_containers(const char *verb) {
     return strcmp(verb, "create") == 0 || strcmp(verb, "run") == 0 || strcmp(verb, "exec") == 0;
 }
 
-int pin_oci_not_offered(const struct pin_oci_options *options, char **arguments, size_t count) {
-    struct pin_error err = {0};
-    (void)arguments;
-    (void)count;
-    (void)pin_fail(&err, PIN_ERROR_UNSUPPORTED, "checkpoint and restore are not offered");
-    return pin_oci_fail(options, &err);
-}
-
 static int print_version(void) {
     (void)printf("pinfold-oci version %s\ncommit: %s\nspec: 1.2.0\n", PIN_VERSION, PIN_VERSION);
     return 0;
@@ -86,7 +86,7 @@ static int print_version(void) {
 static int run_verb(const struct pin_oci_verb *verb, int argc, char **argv, struct pin_oci_options *options) {
     struct pin_error err = {0};
     size_t count = 0;
-    bool offered = verb->run != pin_oci_not_offered; /* whatever its options, of which we know none */
+    bool offered = verb->run != not_offered; /* whatever its options, of which we know none */
     if (!pin_oci_parse_verb(verb, argc, argv, options, &count, &err) && offered)
         return pin_oci_fail(options, &err);
     if (options->help) {

@@ -143,8 +143,11 @@ static bool asks_for_help(const char *argument) {
     return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
-bool pin_options_parse(const struct pin_verb *verb, int argc, char **argv, struct pin_invocation *invocation,
-                       bool *help, struct pin_error *err) {
+/* Parses argv (without the verb's name). `values` must be zeroed, verb->values_size large. `--help` and `-h`
+ * are known everywhere: *help is set then and nothing else is checked. What it makes, free_lists() releases.
+ */
+static bool parse(const struct pin_verb *verb, int argc, char **argv, struct pin_invocation *invocation,
+                  bool *help, struct pin_error *err) {
     int at = 0;
     uint64_t seen = 0; /* set of options, by their place in the table */
     *help = false;
@@ -180,7 +183,7 @@ bool pin_options_parse(const struct pin_verb *verb, int argc, char **argv, struc
     return true;
 }
 
-void pin_options_free(struct pin_invocation *invocation) {
+static void free_lists(struct pin_invocation *invocation) {
     const struct pin_verb *verb = invocation->verb;
     for (size_t i = 0; i < verb->option_count; i++)
         if (verb->options[i].type == PIN_OPTION_TEXTS)
@@ -217,7 +220,7 @@ static int run_verb(const struct pin_verb *verb, int argc, char **argv) {
     int code;
     if (invocation.values == NULL)
         abort();
-    if (!pin_options_parse(verb, argc, argv, &invocation, &help, &err)) {
+    if (!parse(verb, argc, argv, &invocation, &help, &err)) {
         code = pin_report(&err, wants_json(argc, argv));
     } else if (help) {
         pin_help_print(verb, "pinfold", stdout);
@@ -225,7 +228,7 @@ static int run_verb(const struct pin_verb *verb, int argc, char **argv) {
     } else {
         code = verb->run(&invocation);
     }
-    pin_options_free(&invocation);
+    free_lists(&invocation);
     return code;
 }
 

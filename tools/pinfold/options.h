@@ -29,7 +29,7 @@ enum pin_option_type {
 };
 
 struct pin_texts {
-    const char **items; /* point into argv; the array is freed by pin_options_free() */
+    const char **items; /* point into argv; the array lives as long as the invocation */
     size_t count;
 };
 
@@ -71,13 +71,6 @@ struct pin_verb {
     int (*run)(const struct pin_invocation *invocation); /* the exit code */
     bool name_first; /* its first argument may stand before the options: "NAME --option … -- CMD" */
 };
-
-/* Parses argv (without the verb's name). `values` must be zeroed, verb->values_size large. `--help` and `-h`
- * are known everywhere: *help is set then and nothing else is checked. The caller frees with
- * pin_options_free(). */
-bool pin_options_parse(const struct pin_verb *verb, int argc, char **argv, struct pin_invocation *invocation,
-                       bool *help, struct pin_error *err);
-void pin_options_free(struct pin_invocation *invocation);
 
 /* Parses, prints help where it is asked for, reports errors, runs the verb. The whole life of a verb: its
  * exit code. */
