@@ -3,6 +3,8 @@ pin_unit_test(test_egress_judge LIBRARIES pin_egress)
 pkg_check_modules(LDNS REQUIRED IMPORTED_TARGET ldns) # the oracle for our DNS messages
 pin_unit_test(test_egress_effort SOURCES "${CMAKE_SOURCE_DIR}/runtime/egress/broker/effort.c" "${CMAKE_SOURCE_DIR}/runtime/egress/broker/poll.c"
     LIBRARIES pin_egress WRAP effort_clock effort_spend)
+pin_unit_test(test_egress_awake SOURCES "${CMAKE_SOURCE_DIR}/runtime/egress/broker/effort.c" "${CMAKE_SOURCE_DIR}/runtime/egress/broker/poll.c"
+    LIBRARIES pin_egress WRAP epoll_wait sched_yield clock_gettime)
 set(broker "${CMAKE_SOURCE_DIR}/runtime/egress/broker")
 pin_unit_test(test_egress_entry SOURCES ${broker}/account.c ${broker}/conn.c ${broker}/dial.c ${broker}/effort.c ${broker}/entry.c ${broker}/pipe.c ${broker}/poll.c
     LIBRARIES pin_egress WRAP dial_start)

@@ -32,6 +32,10 @@ bool effort_is_spent(struct effort *effort, uint64_t now_ns) {
     return effort->is_spent;
 }
 
+bool effort_is_plenty(struct effort *effort, uint64_t now_ns) {
+    return pin_bucket_level(&effort->left, now_ns) > EFFORT_BURST_NS / 2;
+}
+
 int effort_timeout(struct effort *effort, uint64_t now_ns, int limit) {
     if (!effort_is_spent(effort, now_ns))
         return limit;

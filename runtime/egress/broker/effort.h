@@ -22,6 +22,8 @@ uint64_t effort_clock(void); /* the thread's processor time, ns */
 void effort_spend(struct effort *effort, uint64_t spent_ns, uint64_t now_ns);
 /* From when nothing is left until there is enough for a few rounds. */
 bool effort_is_spent(struct effort *effort, uint64_t now_ns);
+/* More than half of what may be spent at once is there. */
+bool effort_is_plenty(struct effort *effort, uint64_t now_ns);
 /* When to look again, in ms, at most `limit` (-1: none). */
 int effort_timeout(struct effort *effort, uint64_t now_ns, int limit);
 /* There is no bound any more: nothing inside can ask. */

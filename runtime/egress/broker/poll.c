@@ -1,6 +1,7 @@
 #include "runtime/egress/broker/poll.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -9,8 +10,9 @@
 #include "base/units.h"
 
 #define ROUND_MAX 64
-#define SETTLE_NS PIN_NS_PER_MS /* of labour that is counted late */
-#define AGAIN_MS 50             /* when what couldn't be watched is tried again */
+#define SETTLE_NS PIN_NS_PER_MS    /* of labour that is counted late */
+#define FAR_NS (2 * POLL_AWAKE_NS) /* as seen by who is woken for it */
+#define AGAIN_MS 50                /* when what couldn't be watched is tried again */
 
 static bool forget(struct poll *poll, struct watch *watch) {
     watch->events = 0;
@@ -204,9 +206,40 @@ void poll_shut(struct poll *poll) {
     poll->epoll = -1;
 }
 
+void poll_expect(struct poll *poll) {
+    poll->expects = true;
+}
+
+static int wait_asleep(struct poll *poll, struct epoll_event *events, int timeout_ms) {
+    return epoll_wait(poll->epoll, events, ROUND_MAX, set_alarm(poll, timeout_ms));
+}
+
+static int wait_awake(struct poll *poll, struct epoll_event *events, uint64_t since) {
+    int count = epoll_wait(poll->epoll, events, ROUND_MAX, 0);
+    while (count == 0 && elapsed_ns(now_ns(), since) < POLL_AWAKE_NS) {
+        (void)sched_yield();
+        count = epoll_wait(poll->epoll, events, ROUND_MAX, 0);
+    }
+    return count;
+}
+
+/* What was expected and came late isn't waited for in this way the next time, until one has come soon again:
+ * another host's answers come late, one service's on this host soon. */
+static int wait_expecting(struct poll *poll, struct epoll_event *events, int timeout_ms) {
+    uint64_t since = now_ns();
+    bool awake = !poll->is_far && timeout_ms != 0 && effort_is_plenty(&poll->effort, since);
+    int count = awake ? wait_awake(poll, events, since) : 0;
+    if (count == 0)
+        count = wait_asleep(poll, events, timeout_ms);
+    poll->is_far = elapsed_ns(now_ns(), since) >= (awake ? POLL_AWAKE_NS : FAR_NS);
+    poll->expects = false;
+    return count;
+}
+
 bool poll_round(struct poll *poll, int timeout_ms) {
     struct epoll_event events[ROUND_MAX];
-    int count = epoll_wait(poll->epoll, events, ROUND_MAX, set_alarm(poll, timeout_ms));
+    int count =
+        poll->expects ? wait_expecting(poll, events, timeout_ms) : wait_asleep(poll, events, timeout_ms);
     if (count < 0 && errno != EINTR)
         return false;
     poll->handled = count > 0 ? count : 0;

@@ -23,6 +23,7 @@ struct watch {
 };
 
 #define LABOURS_ALWAYS UINT8_MAX
+#define POLL_AWAKE_NS UINT64_C(200000)
 
 struct grave {
     struct grave *next;
@@ -31,7 +32,8 @@ struct grave {
 
 struct poll {
     int epoll;
-    int handled; /* in the last round */
+    int handled;          /* in the last round */
+    bool expects, is_far; /* see poll_expect() */
     struct grave *graves;
     struct effort effort;
     uint64_t begun_ns,
@@ -50,6 +52,10 @@ bool poll_want(struct poll *poll, struct watch *watch, uint32_t events);
 void poll_close(struct watch *watch);
 /* `release` is called at the end of this round. */
 void poll_bury(struct poll *poll, struct grave *grave, void (*release)(struct grave *grave));
+/* The next event is likely to come sooner than a process that sleeps is woken: the next wait begins awake,
+ * for POLL_AWAKE_NS at most. Who else wants the processor has it meanwhile. Not if the last such event came
+ * later, nor when half of the effort is spent, which this counts as. */
+void poll_expect(struct poll *poll);
 /* One round: waits at most `timeout_ms` (-1: for ever), calls what is ready, frees what was buried. */
 bool poll_round(struct poll *poll, int timeout_ms);
 

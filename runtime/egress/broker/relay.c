@@ -405,11 +405,13 @@ static void side_ready(struct watch *watch, uint32_t events) {
     relay_update(side->conn);
 }
 
-/* What has come already goes on at once: a round of its own would only cost time. */
+/* What has come already goes on at once: a round of its own would only cost time. So would sleeping: one of
+ * the two ends speaks first, and at once, if they are near. */
 void relay_start(struct conn *conn) {
     conn->inner.watch.ready = side_ready;
     conn->outer.watch.ready = side_ready;
     conn->inner.watch.labours = conn->outer.watch.labours = LABOURS_FIRST;
+    poll_expect(&conn->broker->poll);
     if (pump(&conn->outer) && pump(&conn->inner))
         relay_update(conn);
 }
