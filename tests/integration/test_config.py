@@ -286,4 +286,6 @@ def test_text_for_people(root_store):
         done = root_store.raw(*words)
         assert done.returncode == 0 and len(done.stdout) > 100, words
     assert json.loads(root_store.raw("config", "get", "web", "--json").stdout)["name"] == "web"  # as the examples have it
+    for words in (["update", "web", "-"], ["create", "new", "-", "--default"], ["update", "new", "--json", "-"]):
+        assert root_store.raw("config", *words, input=b'{"memory": "1GiB"}').returncode == 0, words
     assert b"did you mean 'default'" in root_store.raw("config", "defalt").stderr

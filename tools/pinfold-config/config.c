@@ -241,7 +241,6 @@ static int run_default(const struct pin_invocation *invocation) {
                                                     .values_size = sizeof(struct config_values),             \
                                                     .least_arguments = (least),                              \
                                                     .most_arguments = (most),                                \
-                                                    .name_first = (most) > 0,                                \
                                                     .run = run_##verb}
 
 VERB(create, create_options, "NAME [FILE|-]", 1, 2, "make a configuration of tool calls",

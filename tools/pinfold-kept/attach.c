@@ -241,5 +241,4 @@ const struct pin_verb pin_kept_verb_attach = {
     .least_arguments = 1,
     .most_arguments = 2,
     .run = run_attach,
-    .name_first = true,
 };

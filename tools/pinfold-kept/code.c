@@ -207,5 +207,4 @@ const struct pin_verb pin_kept_verb_code = {
     .least_arguments = 1,
     .most_arguments = 2,
     .run = run_code,
-    .name_first = true,
 };

@@ -161,5 +161,4 @@ const struct pin_verb pin_kept_verb_egress = {
     .least_arguments = 1,
     .most_arguments = 1,
     .run = run_egress,
-    .name_first = true,
 };

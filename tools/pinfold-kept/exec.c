@@ -225,7 +225,7 @@ const struct pin_verb pin_kept_verb_exec = {
     .least_arguments = 2,
     .most_arguments = SIZE_MAX,
     .run = run_exec,
-    .name_first = true,
+    .options_end = 2,
 };
 
 const struct pin_verb pin_kept_verb_shell = {
@@ -239,5 +239,5 @@ const struct pin_verb pin_kept_verb_shell = {
     .least_arguments = 1,
     .most_arguments = 2,
     .run = run_shell,
-    .name_first = true,
+    .options_end = 2,
 };

@@ -203,7 +203,6 @@ static int run_wait(const struct pin_invocation *invocation) {
                                                   .least_arguments = 1,                                      \
                                                   .most_arguments = SIZE_MAX,                                \
                                                   .run = run_##verb,                                         \
-                                                  .name_first = true,                                        \
                                                   __VA_ARGS__}
 
 LIFE_VERB(pause, "freeze all processes of a kept sandbox", "  pinfold pause work", .options = plain_options,
@@ -230,5 +229,4 @@ const struct pin_verb pin_kept_verb_wait = {
     .least_arguments = 1,
     .most_arguments = 2,
     .run = run_wait,
-    .name_first = true,
 };

@@ -247,7 +247,6 @@ const struct pin_verb pin_kept_verb_show = {
     .least_arguments = 1,
     .most_arguments = 1,
     .run = run_show,
-    .name_first = true,
 };
 
 const struct pin_verb pin_kept_verb_stats = {
@@ -264,5 +263,4 @@ const struct pin_verb pin_kept_verb_stats = {
     .values_size = sizeof(struct list_options),
     .most_arguments = 1,
     .run = run_stats,
-    .name_first = true,
 };

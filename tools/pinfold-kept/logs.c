@@ -231,5 +231,4 @@ const struct pin_verb pin_kept_verb_logs = {
     .least_arguments = 1,
     .most_arguments = 1,
     .run = run_logs,
-    .name_first = true,
 };

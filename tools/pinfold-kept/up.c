@@ -477,5 +477,4 @@ const struct pin_verb pin_kept_verb_up = {
     .least_arguments = 1,
     .most_arguments = 1,
     .run = run_up,
-    .name_first = true,
 };

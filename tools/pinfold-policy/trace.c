@@ -361,6 +361,7 @@ static int run_trace(const struct pin_invocation *invocation) {
 const struct pin_verb pin_policy_verb_trace = {
     .name = "policy trace",
     .synopsis = "-- CMD ARG…",
+    .options_end = 1,
     .summary = "learn a policy from a run, or hold a run against one",
     .description =
         "Runs the command in a sandbox in which all may be done that a policy may grant, but for the "

@@ -44,6 +44,7 @@ static int run_why(const struct pin_invocation *invocation) {
 const struct pin_verb pin_policy_verb_why = {
     .name = "policy why",
     .synopsis = "POLICY QUESTION…",
+    .options_end = 2,
     .summary = "may it do that, and which line says so?",
     .description =
         "Questions:\n"

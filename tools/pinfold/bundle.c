@@ -56,6 +56,7 @@ static int run_export(const struct pin_invocation *invocation) {
 const struct pin_verb pin_verb_bundle_export = {
     .name = "bundle export",
     .synopsis = "DIR -- CMD ARG…",
+    .options_end = 1,
     .summary = "write the OCI bundle that a run resolves to",
     .description = "DIR is made, or must be empty. `pinfold run --bundle DIR` then gives the same sandbox, "
                    "and other OCI\n"

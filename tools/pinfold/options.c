@@ -143,18 +143,23 @@ static bool asks_for_help(const char *argument) {
     return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
-/* Parses argv (without the verb's name). `values` must be zeroed, verb->values_size large. `--help` and `-h`
- * are known everywhere: *help is set then and nothing else is checked. What it makes, free_lists() releases.
+/* Parses argv (without the verb's name), and moves the arguments to its begin. `values` must be zeroed,
+ * verb->values_size large. `--help` and `-h` are known everywhere: *help is set then and nothing else is
+ * checked. What it makes, free_lists() releases.
  */
 static bool parse(const struct pin_verb *verb, int argc, char **argv, struct pin_invocation *invocation,
                   bool *help, struct pin_error *err) {
-    int at = 0;
+    int at = 0, count = 0;
     uint64_t seen = 0; /* set of options, by their place in the table */
     *help = false;
     for (size_t i = 0; i < verb->option_count; i++)
         if (verb->options[i].type == PIN_OPTION_CHOICE)
             *(int *)member(invocation, &verb->options[i]) = -1;
-    while (at < argc && argv[at][0] == '-' && argv[at][1] != '\0') {
+    while (at < argc && (verb->options_end == 0 || count < (int)verb->options_end)) {
+        if (argv[at][0] != '-' || argv[at][1] == '\0') {
+            argv[count++] = argv[at++];
+            continue;
+        }
         if (strcmp(argv[at], "--") == 0) {
             at++;
             break;
@@ -166,13 +171,12 @@ static bool parse(const struct pin_verb *verb, int argc, char **argv, struct pin
         if (!take_option(verb, argc, argv, &at, &seen, invocation, err))
             return false;
     }
-    if (verb->name_first && argc - at > 1 && strcmp(argv[at + 1], "--") == 0 &&
-        (at == 0 || strcmp(argv[at - 1], "--") != 0)) { /* "--option … NAME -- CMD" */
-        argv[at + 1] = argv[at];
-        at++;
-    }
-    invocation->arguments = argv + at; /* argv ends with NULL, and so does this */
-    invocation->argument_count = (size_t)(argc - at);
+    while (at < argc)
+        argv[count++] = argv[at++];
+    if (count > 0)
+        argv[count] = NULL;
+    invocation->arguments = count > 0 ? argv : argv + argc;
+    invocation->argument_count = (size_t)count;
     if (invocation->argument_count < verb->least_arguments ||
         invocation->argument_count > verb->most_arguments) {
         bool few = invocation->argument_count < verb->least_arguments;
@@ -199,29 +203,16 @@ static bool wants_json(int argc, char **argv) {
     return false;
 }
 
-/* "NAME --option … -- CMD" as "--option … -- NAME CMD": options end at the first argument that is none. */
-static int name_after_options(int argc, char **argv, char **ordered) {
-    static char end[] = "--";
-    int count = 0, at = 1;
-    while (at < argc && strcmp(argv[at], end) != 0)
-        ordered[count++] = argv[at++];
-    ordered[count++] = end;
-    ordered[count++] = argv[0];
-    for (at++; at < argc; at++)
-        ordered[count++] = argv[at];
-    return count;
-}
-
-static int run_verb(const struct pin_verb *verb, int argc, char **argv) {
+int pin_verb_main(const struct pin_verb *verb, int argc, char **argv) {
     struct pin_error err = {0};
     struct pin_invocation invocation = {
         .verb = verb, .values = calloc(1, verb->values_size + 1), .words = argv};
-    bool help;
+    bool help, json = wants_json(argc, argv); /* parsing moves the words */
     int code;
     if (invocation.values == NULL)
         abort();
     if (!parse(verb, argc, argv, &invocation, &help, &err)) {
-        code = pin_report(&err, wants_json(argc, argv));
+        code = pin_report(&err, json);
     } else if (help) {
         pin_help_print(verb, "pinfold", stdout);
         code = 0;
@@ -229,16 +220,5 @@ static int run_verb(const struct pin_verb *verb, int argc, char **argv) {
         code = verb->run(&invocation);
     }
     free_lists(&invocation);
-    return code;
-}
-
-int pin_verb_main(const struct pin_verb *verb, int argc, char **argv) {
-    if (!verb->name_first || argc < 2 || argv[0][0] == '-' || argv[1][0] != '-')
-        return run_verb(verb, argc, argv);
-    char **ordered = calloc((size_t)argc + 2, sizeof(*ordered));
-    if (ordered == NULL)
-        abort();
-    int code = run_verb(verb, name_after_options(argc, argv, ordered), ordered);
-    free(ordered);
     return code;
 }

@@ -53,8 +53,8 @@ struct pin_verb;
 struct pin_invocation {
     const struct pin_verb *verb;
     void *values;
-    char **words;     /* all that follows the verb; ends with NULL */
-    char **arguments; /* what follows the options; ends with NULL; points into argv */
+    char **words;     /* argv: all that follows the verb, where there is no argument; ends with NULL */
+    char **arguments; /* what is no option; ends with NULL; points into argv */
     size_t argument_count;
 };
 
@@ -69,7 +69,9 @@ struct pin_verb {
     size_t values_size;
     size_t least_arguments, most_arguments;              /* SIZE_MAX: any number */
     int (*run)(const struct pin_invocation *invocation); /* the exit code */
-    bool name_first; /* its first argument may stand before the options: "NAME --option … -- CMD" */
+    /* Options stand before, between and behind the arguments; where a command's words are among these, they
+     * end with this many arguments: 1 for "-- CMD", 2 for "NAME -- CMD". 0: nowhere but at a "--". */
+    size_t options_end;
 };
 
 /* Parses, prints help where it is asked for, reports errors, runs the verb. The whole life of a verb: its

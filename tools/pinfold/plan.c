@@ -34,6 +34,7 @@ static int run_plan(const struct pin_invocation *invocation) {
 const struct pin_verb pin_verb_plan = {
     .name = "plan",
     .synopsis = "-- CMD ARG…",
+    .options_end = 1,
     .summary = "print what a run would build, and build nothing",
     .description =
         "The same options as `run`. The plan is made from the policy, the request and the facts of this\n"

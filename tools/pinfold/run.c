@@ -118,6 +118,7 @@ static int run_run(const struct pin_invocation *invocation) {
 const struct pin_verb pin_verb_run = {
     .name = "run",
     .synopsis = "-- CMD ARG…",
+    .options_end = 1,
     .summary = "run a command in a sandbox of its own, once",
     .description = "The command gets fresh namespaces, limits, a system call filter and a root of its own, "
                    "as the policy says.\n"

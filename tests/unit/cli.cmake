@@ -1,0 +1,1 @@
+pin_unit_test(test_options LIBRARIES pin_cli)
