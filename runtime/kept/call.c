@@ -70,10 +70,12 @@ static void rewind_ticks(struct call *call) {
 }
 
 /* Again at every tick until the runner says that it has ended: a process that hasn't entered its cgroup yet
- * isn't hit by the first one. */
+ * isn't hit by the first one. While the sandbox is frozen nobody could say so, nor die of it on v1. */
 static void kill_tree(struct call *call) {
     struct pin_error err = {0};
-    if (!pin_runner_kill(call->kept->runner, &err))
+    if (call->kept->frozen)
+        set_tick(call);
+    else if (!pin_runner_kill(call->kept->runner, &err))
         pin_kept_fail(call->kept, &err);
     else if (++call->kills > STUBBORN_TICKS)
         pin_kept_end(call->kept, "its runner doesn't answer", 0);

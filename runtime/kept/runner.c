@@ -263,6 +263,8 @@ static bool check(const struct conn *conn, const struct pin_kept_request *reques
         return pin_fail(err, PIN_ERROR_BUSY, "the sandbox is ending");
     if (kept->paused)
         return pin_fail(err, PIN_ERROR_BUSY, "the sandbox is paused");
+    if ((request->if_idle || !runner->given->forks) && kept->frozen)
+        return pin_fail(err, PIN_ERROR_BUSY, "the sandbox is frozen");
     if ((request->if_idle || !runner->given->forks) && pin_runner_is_busy(kept))
         return pin_fail(err, PIN_ERROR_BUSY, "another call runs");
     if (runner->call_count >= CALLS_MAX)

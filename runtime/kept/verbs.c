@@ -134,7 +134,8 @@ static void serve_stats(struct conn *conn, struct pin_kept_request *request) {
     if (usage.oom_kills < kept->exec_oom_kills)
         usage.oom_kills = kept->exec_oom_kills;
     reply(conn, request,
-          json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "state", state_of(kept), "age_ms",
+          json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "state", state_of(kept),
+                    "frozen", (int)kept->frozen, "age_ms",
                     (json_int_t)((pin_now_ns() - kept->started_ns) / PIN_NS_PER_MS), "cpu_ms",
                     (json_int_t)(usage.cpu_ns / PIN_NS_PER_MS), "memory_peak_bytes",
                     (json_int_t)usage.memory_peak_bytes, "pids_peak", (json_int_t)usage.pids_peak,

@@ -1,4 +1,5 @@
 """Calls in sandboxes that are there already: what a call leaves, the next one doesn't find."""
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import time
 import pytest
 
 from conftest import build_directory
+from kept_sandbox import Kept, message, reply
 from tool_serve import Server
 from tool_sources import BAD, HOSTILE, NODE, PYTHON
 
@@ -185,13 +187,37 @@ def test_secrets_of_one_call_are_in_no_memory_of_the_next(warm):
 
 
 def test_a_pool_ends_one_whose_supervisor_is_stopped(warm):
-    place = pool(warm.pinfold)["sandboxes"][0]["name"]
-    supervisor = json.loads(warm.pinfold.call([str(warm.pinfold.program), "show", place, "--json"]).stdout)["supervisor"]
-    gone = os.pidfd_open(supervisor)
+    gone = os.pidfd_open(supervisor_of(warm.pinfold, pool(warm.pinfold)["sandboxes"][0]["name"]))
     signal.pidfd_send_signal(gone, signal.SIGSTOP)
     assert warm.pinfold.call([str(warm.pinfold.program), "pool", "clear"]).returncode == 0
     assert select.select([gone], [], [], 0)[0]
     os.close(gone)
+
+
+def supervisor_of(pinfold, place):
+    return json.loads(pinfold.call([str(pinfold.program), "show", place, "--json"]).stdout)["supervisor"]
+
+
+@contextlib.contextmanager
+def held(pinfold, place):
+    """Frozen for as long as this lasts, as `cp` and `commit` do it."""
+    with Kept(pinfold).connect(place) as holder:
+        holder.sendall(message(verb="pause", hold=True))
+        assert reply(holder)["ok"] == {}
+        yield
+        holder.sendall(message(verb="resume"))
+        assert reply(holder)["ok"] == {}
+
+
+def test_a_call_that_finds_its_sandbox_frozen_goes_elsewhere(warm):
+    place, = (place["name"] for place in pool(warm.pinfold)["sandboxes"])
+    supervisor = supervisor_of(warm.pinfold, place)
+    warm.pinfold.call([str(warm.pinfold.program), "pool", "set", "--most", "1"])
+    with held(warm.pinfold, place):
+        assert warm.value("import os\ndef f(): return os.getppid()") != 2  # no fork of the zygote
+        assert [(p["name"], p["state"]) for p in pool(warm.pinfold)["sandboxes"]] == [(place, "busy")]
+    assert warm.value("import os\ndef f(): return os.getppid()") == 2
+    assert supervisor_of(warm.pinfold, place) == supervisor
 
 
 def test_a_timeout_ends_the_call_and_leaves_the_sandbox(warm):

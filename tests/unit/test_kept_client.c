@@ -41,7 +41,7 @@ static void a_supervisor_that_does_not_answer_is_told(void **state) {
         struct both both = make();
         struct pin_error err = {0};
         int fd = -1;
-        both.client.answer_s = 1;
+        both.client.answer_ns = 50 * PIN_NS_PER_MS;
         if (i == 1)
             assert_null(pin_client_ask_fd(&both.client, verbs[i], &fd, &err));
         else
@@ -58,7 +58,7 @@ static void *answer_late(void *self) {
     static const char reply[] = "\0\0\0\x10{\"id\":1,\"ok\":{}}";
     char request[256];
     assert_true(recv(both->supervisor, request, sizeof(request), 0) > 0);
-    (void)usleep(1500000);
+    (void)usleep(150000);
     assert_int_equal(send(both->supervisor, reply, sizeof(reply) - 1, MSG_NOSIGNAL), sizeof(reply) - 1);
     return NULL;
 }
@@ -68,7 +68,7 @@ static void an_end_is_waited_for_however_long_it_takes(void **state) {
     struct both both = make();
     struct pin_error err = {0};
     pthread_t supervisor;
-    both.client.answer_s = 1;
+    both.client.answer_ns = 50 * PIN_NS_PER_MS;
     assert_int_equal(pthread_create(&supervisor, NULL, answer_late, &both), 0);
     json_t *ok = pin_client_call(&both.client, pin_client_request("stop"), &err);
     assert_non_null(ok);
@@ -83,7 +83,7 @@ static struct pin_session deaf(struct both *both) {
     struct pin_session session = PIN_SESSION_NONE;
     *both = make();
     session.client = both->client;
-    session.client.answer_s = 1;
+    session.client.answer_ns = 50 * PIN_NS_PER_MS;
     sigset_t signals;
     (void)sigemptyset(&signals);
     (void)sigaddset(&signals, SIGUSR1);
@@ -124,7 +124,7 @@ static void who_asks_again_and_is_not_heard_leaves(void **state) {
     (void)state;
     struct both both;
     struct pin_session session = deaf(&both);
-    session.client.answer_s = 200;
+    session.client.answer_ns = 200 * PIN_NS_PER_S;
     session.exec = 7;
     session.asked_ns = pin_now_ns() - 100 * PIN_NS_PER_S;
     assert_int_equal(raise(SIGUSR1), 0);

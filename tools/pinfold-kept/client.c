@@ -180,20 +180,21 @@ json_t *pin_client_receive(struct pin_client *client, int *fd, struct pin_error 
     return NULL;
 }
 
-static bool set_patience(const struct pin_client *client, uint64_t seconds, struct pin_error *err) {
-    const struct timeval patience = {.tv_sec = seconds < INT32_MAX ? (time_t)seconds : 0};
+static bool set_patience(const struct pin_client *client, uint64_t ns, struct pin_error *err) {
+    const struct timeval patience = {.tv_sec = (time_t)(ns / PIN_NS_PER_S),
+                                     .tv_usec = (suseconds_t)(ns % PIN_NS_PER_S / 1000)};
     return (setsockopt(client->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0 &&
             setsockopt(client->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0) ||
            pin_fail_errno(err, "set how long an answer is waited for");
 }
 
-bool pin_client_set_patience(struct pin_client *client, uint64_t seconds, struct pin_error *err) {
-    client->patience_s = seconds;
-    return set_patience(client, seconds, err);
+bool pin_client_set_patience(struct pin_client *client, uint64_t ns, struct pin_error *err) {
+    client->patience_ns = ns;
+    return set_patience(client, ns, err);
 }
 
-unsigned pin_client_answer_s(const struct pin_client *client) {
-    return client->answer_s > 0 ? client->answer_s : PIN_CLIENT_ANSWER_S;
+uint64_t pin_client_answer_ns(const struct pin_client *client) {
+    return client->answer_ns > 0 ? client->answer_ns : PIN_CLIENT_ANSWER_NS;
 }
 
 static bool is_answered_at_once(const json_t *request) {
@@ -203,14 +204,14 @@ static bool is_answered_at_once(const json_t *request) {
 }
 
 static json_t *ask(struct pin_client *client, json_t *request, int *fd, struct pin_error *err) {
-    unsigned answer_s = is_answered_at_once(request) ? pin_client_answer_s(client) : 0;
-    if (!set_patience(client, answer_s, err)) {
+    uint64_t answer_ns = is_answered_at_once(request) ? pin_client_answer_ns(client) : 0;
+    if (!set_patience(client, answer_ns, err)) {
         json_decref(request);
         return NULL;
     }
     json_t *reply =
         pin_client_send(client, request, NULL, 0, err) ? pin_client_receive(client, fd, err) : NULL;
-    if (reply != NULL && !set_patience(client, client->patience_s, err)) {
+    if (reply != NULL && !set_patience(client, client->patience_ns, err)) {
         json_decref(reply);
         return NULL;
     }

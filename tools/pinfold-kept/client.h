@@ -6,15 +6,16 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "runtime/kept/wire.h"
 
-#define PIN_CLIENT_ANSWER_S 30
+#define PIN_CLIENT_ANSWER_NS (30 * PIN_NS_PER_S)
 
 struct pin_client {
     const char *name;
     int state_dir, folder, socket; /* -1: none */
-    unsigned answer_s;             /* for what is answered at once; 0: PIN_CLIENT_ANSWER_S */
-    uint64_t patience_s;           /* of pin_client_set_patience() */
+    uint64_t answer_ns;            /* for what is answered at once; 0: PIN_CLIENT_ANSWER_NS */
+    uint64_t patience_ns;          /* of pin_client_set_patience() */
     bool is_silent;                /* something wasn't answered in time */
     struct pin_wire in;
 };
@@ -36,8 +37,8 @@ bool pin_client_send(struct pin_client *client, json_t *request, const int *fds,
 json_t *pin_client_receive(struct pin_client *client, int *fd, struct pin_error *err);
 /* From now on sending, and each part of what is received, may take this long, then it is EXHAUSTED; 0: for
  * ever, as it is in the beginning. */
-bool pin_client_set_patience(struct pin_client *client, uint64_t seconds, struct pin_error *err);
-unsigned pin_client_answer_s(const struct pin_client *client);
+bool pin_client_set_patience(struct pin_client *client, uint64_t ns, struct pin_error *err);
+uint64_t pin_client_answer_ns(const struct pin_client *client);
 /* The error of a supervisor that doesn't answer; false. */
 bool pin_client_is_unanswered(struct pin_client *client, struct pin_error *err);
 /* Send, receive: the "ok" of the reply, for the caller to release. A supervisor that doesn't answer in time,

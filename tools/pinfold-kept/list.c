@@ -17,7 +17,7 @@
 #include "tools/pinfold/report.h"
 #include "tools/pinfold/set_up.h"
 
-#define BILL_S 2 /* for one of many to write its bill */
+#define BILL_NS (2 * PIN_NS_PER_S) /* for one of many to write its bill */
 
 struct list_options {
     const char *by;
@@ -178,7 +178,7 @@ static bool have_billed(void *context, const char *name, int folder) {
         PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
         client.name = name;
         client.in.limit = PIN_WIRE_REPLY_MAX;
-        client.answer_s = BILL_S;
+        client.answer_ns = BILL_NS;
         client.socket = pin_home_connect(folder, name, &err);
         if (client.socket >= 0)
             json_decref(pin_client_call(&client, pin_client_request("stats"), &err));

@@ -19,14 +19,14 @@
 static int patience_ms(const struct pin_session *session) {
     if (session->asked_ns == 0)
         return -1;
-    uint64_t end_ns = session->asked_ns + pin_client_answer_s(&session->client) * PIN_NS_PER_S;
+    uint64_t end_ns = session->asked_ns + pin_client_answer_ns(&session->client);
     uint64_t now = pin_now_ns();
     return now >= end_ns ? 0 : (int)((end_ns - now + PIN_NS_PER_MS - 1) / PIN_NS_PER_MS);
 }
 
 /* Who asks again meanwhile has seen that nothing happens. */
 static bool is_deaf(const struct pin_session *session) {
-    uint64_t enough_ns = pin_client_answer_s(&session->client) * PIN_NS_PER_S / AGAIN_PART;
+    uint64_t enough_ns = pin_client_answer_ns(&session->client) / AGAIN_PART;
     return session->asked_ns != 0 && pin_now_ns() - session->asked_ns >= enough_ns;
 }
 
@@ -136,7 +136,7 @@ json_t *pin_session_await(struct pin_session *session, struct pin_error *err) {
 
 bool pin_session_open(struct pin_session *session, const char *name, struct pin_error *err) {
     return pin_client_open(&session->client, name, err) &&
-           pin_client_set_patience(&session->client, pin_client_answer_s(&session->client), err) &&
+           pin_client_set_patience(&session->client, pin_client_answer_ns(&session->client), err) &&
            take_signals(session, err);
 }
 

@@ -59,7 +59,7 @@ struct listing {
 
 bool pin_pool_is_idle(const json_t *stats) {
     const char *state = json_string_value(json_object_get(stats, "state"));
-    return state != NULL && strcmp(state, "ending") != 0 &&
+    return state != NULL && strcmp(state, "ending") != 0 && !json_is_true(json_object_get(stats, "frozen")) &&
            json_integer_value(json_object_get(stats, "running")) == 0;
 }
 

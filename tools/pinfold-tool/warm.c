@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/names.h"
 #include "base/units.h"
@@ -21,6 +22,7 @@
 #include "tools/pinfold-tool/packet.h"
 #include "tools/pinfold-tool/runners.h"
 #include "tools/pinfold-tool/shield.h"
+#include "tools/pinfold-tool/warm_wait.h"
 
 #define WAIT_NS (30 * PIN_NS_PER_S)
 #define WAIT_STEP_NS (2 * PIN_NS_PER_MS)
@@ -181,11 +183,11 @@ static json_t *send_call(const struct pin_warm *warm, struct pin_client *client,
     else if (sealed > 0)
         open = pin_call_begin_sealed(warm->stored, warm->env, &opening, err);
     const int fds[] = {packet, opening.from};
-    uint64_t patience_s = (1 + sealed) * pin_client_answer_s(client); /* a program may be asked for each */
-    bool sent = open && pin_client_set_patience(client, patience_s, err) &&
+    uint64_t patience_ns = (1 + sealed) * pin_client_answer_ns(client); /* a program may be asked for each */
+    bool sent = open && pin_client_set_patience(client, patience_ns, err) &&
                 pin_client_send(client, question(warm, sealed, key), fds, sealed > 0 ? 2 : 1, err);
     pin_close_fd(&opening.from);
-    json_t *reply = sent ? pin_client_receive(client, NULL, err) : NULL;
+    json_t *reply = sent ? pin_warm_await(client, patience_ns, err) : NULL;
     if (!pin_call_end_sealed(&opening, &fault) && reply == NULL && err->kind == PIN_ERROR_INTERNAL)
         *err = fault; /* why they didn't come */
     return reply;
@@ -199,10 +201,10 @@ static void give_up(const struct pin_warm *warm, const struct pin_client *client
 }
 
 /* From the start on: a call ends in its time, and then the answer is no later than any other. 0: whenever. */
-static uint64_t longest_s(const struct pin_warm *warm, const struct pin_client *client) {
+static uint64_t longest_ns(const struct pin_warm *warm, const struct pin_client *client) {
     uint64_t limit_ns = warm->request->timeout_ns > 0 ? warm->request->timeout_ns
                                                       : warm->front->ceiling->resources.wall_time_ns;
-    return limit_ns == PIN_UNLIMITED ? 0 : limit_ns / PIN_NS_PER_S + 1 + pin_client_answer_s(client);
+    return limit_ns == PIN_UNLIMITED ? 0 : pin_later(limit_ns, pin_client_answer_ns(client));
 }
 
 static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *client, int packet,
@@ -217,9 +219,7 @@ static enum pin_warm_end ask(const struct pin_warm *warm, struct pin_client *cli
     }
     while (json_object_get(reply, "event") != NULL) {
         json_decref(reply);
-        reply = pin_client_set_patience(client, longest_s(warm, client), &failure)
-                    ? pin_client_receive(client, NULL, &failure)
-                    : NULL;
+        reply = pin_warm_await(client, longest_ns(warm, client), &failure);
     }
     json_t *tool = json_object_get(reply, "tool");
     if (tool != NULL) {
