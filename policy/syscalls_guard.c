@@ -4,9 +4,11 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -15,6 +17,7 @@
 #include <linux/fs.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -201,6 +204,14 @@ static const struct pin_guard_case setrlimit_cases[] = {
     CASE1(BITS(0, UINT32_MAX - 7, RLIMIT_MEMLOCK)),
 };
 static const struct pin_guard_case setrlimit_idle[] = {CASE1(IS(0, RLIMIT_CORE))};
+/* Huge pages are the host's pool, set aside for somebody, and no memory limit counts them. */
+static const struct pin_guard_case mmap_cases[] = {CASE1(BITS(3, MAP_HUGETLB, 0))};
+static const struct pin_guard_case memfd_cases[] = {CASE1(BITS(1, MFD_HUGETLB, 0))};
+static const struct pin_guard_case shmget_cases[] = {CASE1(BITS(2, SHM_HUGETLB, 0))};
+/* A listener keeps its filters when their process is gone: then neither the number of processes bounds them
+ * nor the memory limit their compiled code, of which the host has so much for all (net.core.bpf_jit_limit).
+ */
+static const struct pin_guard_case seccomp_cases[] = {CASE1(BITS(1, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0))};
 static const struct pin_guard_case scheduler_cases[] = {CASE1(IS(1, SCHED_OTHER)), CASE1(IS(1, SCHED_BATCH)),
                                                         CASE1(IS(1, SCHED_IDLE))};
 
@@ -213,6 +224,9 @@ static const struct pin_guard_case scheduler_cases[] = {CASE1(IS(1, SCHED_OTHER)
 #define SET_ID_WHY                                                                                           \
     "a set-id file that is made in a shared workspace would run with its maker's id for whoever starts it "  \
     "on the host"
+#define HUGE_WHY                                                                                             \
+    "huge pages are the host's pool, which somebody has set aside for something, and no memory limit "       \
+    "counts them"
 
 static const struct pin_guard walled_guards[] = {
     /* sorted by name */
@@ -228,8 +242,10 @@ static const struct pin_guard walled_guards[] = {
     ONLY("ioctl", ioctl_cases,
          "terminals, pipes, sockets and clones of files need a few commands; every driver behind a "
          "descriptor has its own, and TIOCSTI, TIOCLINUX and TIOCSETD reach the terminal's other users"),
+    ONLY("memfd_create", memfd_cases, HUGE_WHY),
     ONLY("mknod", mknod_cases, "a node may be a file, a fifo or a socket; " SET_ID_WHY),
     ONLY("mknodat", mknodat_cases, "a node may be a file, a fifo or a socket; " SET_ID_WHY),
+    ONLY("mmap", mmap_cases, HUGE_WHY),
     ONLY("open", open_cases, SET_ID_WHY),
     ONLY("openat", openat_cases, SET_ID_WHY),
     ONLY("personality", personality_cases, "other execution domains weaken address randomisation"),
@@ -241,11 +257,15 @@ static const struct pin_guard walled_guards[] = {
              "dump to the host",
              prlimit_idle),
     ONLY("sched_setscheduler", scheduler_cases, "real-time policies starve the host"),
+    ONLY("seccomp", seccomp_cases,
+         "a listener keeps filters when their process is gone, and the host has one bound for the compiled "
+         "code of all of them"),
     ONLY_AND("setrlimit", setrlimit_cases, "a core limit of 0 would hand a dump to the host", setrlimit_idle),
     ONLY("setsockopt", setsockopt_cases,
          "packet filters, protocols above TCP, multicast groups, encapsulation, IPsec and the tables of "
          "packet "
          "filters are large and rarely used kernel code, which no ordinary program asks for"),
+    ONLY("shmget", shmget_cases, HUGE_WHY),
     ONLY("socket", socket_cases,
          "other families, types and protocols reach rarely used kernel code, and some, like AF_VSOCK, leave "
          "the network namespace"),

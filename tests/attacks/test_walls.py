@@ -140,6 +140,7 @@ PROBES = {
     "C16 become traceable by anybody": (raw(157, 0x59616D61, -1, 0, 0, 0), None),
     "C16 a personality without address randomisation": ("def attempt():\n    return call(135, 0x0040000) >= 0", "host"),
     "C16 modify_ldt": (raw(154, 0, 0, 0), "host"),
+    "J2 a huge page of the host's pool": (raw(9, 0, 2 << 20, 3, 0x40022, -1, 0), "host"),
     # D: pseudo-files and devices
     "D1 core_pattern": (writes("/proc/sys/kernel/core_pattern"), "host"),
     "D1 modprobe": (writes("/proc/sys/kernel/modprobe"), None),

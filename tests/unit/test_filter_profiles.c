@@ -12,12 +12,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <linux/netlink.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
@@ -232,6 +235,9 @@ static const struct row {
     {"fcntl",           {0, HIGH | F_SETLEASE},                                    DENIED       },
     {"fcntl",           {0, F_NOTIFY},                                             DENIED       },
     {"fcntl",           {0, 1040},                                                 DENIED       }, /* F_SETDELEG */
+    {"mmap",            {0, 1, 3, HIGH | MAP_PRIVATE | MAP_ANONYMOUS, -1u, HIGH},  ALLOWED      },
+    {"mmap",            {0, 1, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB},      DENIED       },
+    {"mmap",            {0, 1, 3, HIGH | MAP_SHARED | MAP_HUGETLB},                DENIED       },
     {"ioctl",           {0, TCGETS},                                               ALLOWED      },
     {"ioctl",           {0, HIGH | TCGETS},                                        ALLOWED      },
     {"ioctl",           {0, TIOCGPTPEER},                                          ALLOWED      },
@@ -289,6 +295,9 @@ static void tool_judges_each_row_as_written(void **state) {
     pin_arena_free(&made.arena);
 }
 
+#define SECCOMP_TSYNC SECCOMP_FILTER_FLAG_TSYNC
+#define SECCOMP_LISTEN HIGH | SECCOMP_FILTER_FLAG_NEW_LISTENER
+
 static void build_guards_what_tool_lacks(void **state) {
     (void)state;
     static const struct row rows[] = {
@@ -300,6 +309,12 @@ static void build_guards_what_tool_lacks(void **state) {
         {"personality",        {0},                  ALLOWED},
         {"personality",        {0x0400000},          DENIED }, /* READ_IMPLIES_EXEC */
         {"memfd_create",       {0},                  ALLOWED},
+        {"memfd_create",       {0, MFD_CLOEXEC},     ALLOWED},
+        {"memfd_create",       {0, MFD_HUGETLB},     DENIED },
+        {"shmget",             {0, 1, IPC_CREAT},    ALLOWED},
+        {"shmget",             {0, 1, SHM_HUGETLB},  DENIED },
+        {"seccomp",            {1, SECCOMP_TSYNC},   ALLOWED},
+        {"seccomp",            {1, SECCOMP_LISTEN},  DENIED },
         {"mknod",              {0, S_IFCHR | 0666},  DENIED },
         {"mknod",              {0, S_IFIFO | 0666},  ALLOWED},
         {"setuid",             {0},                  DENIED },

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -260,6 +261,7 @@ static void denied_calls_fail_under_the_filter_and_not_without(void **state) {
         {"socket netfilter",     SYS_socket,            {AF_NETLINK, SOCK_RAW, 12},                EPERM },
         {"fchmodat set-uid",     SYS_fchmodat,          {AT_FDCWD, path, 04700},                   EPERM },
         {"openat set-uid",       SYS_openat,            {AT_FDCWD, path, O_CREAT | O_RDWR, 04700}, EPERM },
+        {"mmap of huge pages",   SYS_mmap,              {0, 4096, PROT_READ, 0x22 | MAP_HUGETLB},  EPERM },
         {"mknodat device",       SYS_mknodat,           {AT_FDCWD, path, S_IFCHR | 0600},          EPERM },
     };
     for (size_t i = 0; i < PIN_COUNT(attempts); i++) {

@@ -28,6 +28,8 @@ static bool print_text(const char *text, char value[VALUE_ROOM]) {
     return true;
 }
 
+/* Version 1 counts the buffers of internet sockets (kmem.tcp: datagrams, too) apart from the rest, and only
+ * in a group that limits them: without that limit they are nobody's. */
 static bool print_memory(const struct pin_cgroup_limits *limits, bool v2, char value[VALUE_ROOM]) {
     (void)v2;
     return limits->memory_bytes != PIN_UNLIMITED && print_number(value, limits->memory_bytes);
@@ -99,19 +101,20 @@ static const struct row {
     const char *v1, *v2; /* NULL: this version has none */
     print_value *print;
 } rows[] = {
-    {PIN_CGROUP_MEMORY, PIN_PROTECT_MEMORY, PIN_CGROUP_MUST, "memory.limit_in_bytes",       "memory.max",
-     print_memory                                                                                                           },
-    {PIN_CGROUP_MEMORY, PIN_PROTECT_SWAP,   PIN_CGROUP_MUST, "memory.memsw.limit_in_bytes", "memory.swap.max",
-     print_swap                                                                                                             },
-    {PIN_CGROUP_MEMORY, -1,                 PIN_CGROUP_MAY,  "memory.swappiness",           NULL,
-     print_swappiness                                                                                                       }, /* version 1 bounds the sum: this keeps it in memory */
-    {PIN_CGROUP_MEMORY, -1,                 PIN_CGROUP_MAY,  NULL,                          "memory.oom.group",
-     print_oom_group                                                                                                        }, /* before Linux 4.19 */
-    {PIN_CGROUP_CPU,    PIN_PROTECT_CPUS,   PIN_CGROUP_MUST, "cpu.cfs_period_us",           NULL,               print_period},
-    {PIN_CGROUP_CPU,    PIN_PROTECT_CPUS,   PIN_CGROUP_MUST, "cpu.cfs_quota_us",            "cpu.max",          print_quota },
-    {PIN_CGROUP_PIDS,   PIN_PROTECT_PIDS,   PIN_CGROUP_MUST, "pids.max",                    "pids.max",         print_pids  },
-    {PIN_CGROUP_CPUSET, -1,                 PIN_CGROUP_MUST, "cpuset.cpus",                 "cpuset.cpus",      print_cpus  },
-    {PIN_CGROUP_CPUSET, -1,                 PIN_CGROUP_MUST, "cpuset.mems",                 "cpuset.mems",      print_mems  },
+    {PIN_CGROUP_MEMORY, PIN_PROTECT_MEMORY, PIN_CGROUP_MUST, "memory.limit_in_bytes",          "memory.max",
+     print_memory                                                                                                              },
+    {PIN_CGROUP_MEMORY, PIN_PROTECT_SWAP,   PIN_CGROUP_MUST, "memory.memsw.limit_in_bytes",    "memory.swap.max",
+     print_swap                                                                                                                },
+    {PIN_CGROUP_MEMORY, -1,                 PIN_CGROUP_MAY,  "memory.kmem.tcp.limit_in_bytes", NULL,               print_memory},
+    {PIN_CGROUP_MEMORY, -1,                 PIN_CGROUP_MAY,  "memory.swappiness",              NULL,
+     print_swappiness                                                                                                          }, /* version 1 bounds the sum: this keeps it in memory */
+    {PIN_CGROUP_MEMORY, -1,                 PIN_CGROUP_MAY,  NULL,                             "memory.oom.group",
+     print_oom_group                                                                                                           }, /* before Linux 4.19 */
+    {PIN_CGROUP_CPU,    PIN_PROTECT_CPUS,   PIN_CGROUP_MUST, "cpu.cfs_period_us",              NULL,               print_period},
+    {PIN_CGROUP_CPU,    PIN_PROTECT_CPUS,   PIN_CGROUP_MUST, "cpu.cfs_quota_us",               "cpu.max",          print_quota },
+    {PIN_CGROUP_PIDS,   PIN_PROTECT_PIDS,   PIN_CGROUP_MUST, "pids.max",                       "pids.max",         print_pids  },
+    {PIN_CGROUP_CPUSET, -1,                 PIN_CGROUP_MUST, "cpuset.cpus",                    "cpuset.cpus",      print_cpus  },
+    {PIN_CGROUP_CPUSET, -1,                 PIN_CGROUP_MUST, "cpuset.mems",                    "cpuset.mems",      print_mems  },
 };
 
 void pin_cgroup_settings_add(struct pin_cgroup_settings *settings, struct pin_cgroup_setting setting) {
