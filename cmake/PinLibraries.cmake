@@ -3,8 +3,17 @@
 find_package(PkgConfig REQUIRED)
 option(PIN_STATIC_LIBRARIES "link the small libraries statically where their archives are installed" ON)
 
+# PkgConfig::NAME, or an error that says how to mend it.
+macro(pin_module name module)
+    pkg_check_modules(${name} IMPORTED_TARGET ${module})
+    if(NOT ${name}_FOUND)
+        message(FATAL_ERROR "the development files of ${module} are missing: 'tools/install-packages build' installs all that a build needs "
+            "on Debian 12, 'tools/install-packages test' also what the tests need (-DPIN_TESTS=OFF builds without them)")
+    endif()
+endmacro()
+
 function(pin_library name module archive)
-    pkg_check_modules(PC_${name} REQUIRED IMPORTED_TARGET ${module})
+    pin_module(PC_${name} ${module})
     add_library(pin_${name}_lib INTERFACE)
     set(found "")
     if(PIN_STATIC_LIBRARIES)
@@ -27,7 +36,6 @@ pin_library(uring liburing liburing.a)
 pin_library(seccomp libseccomp libseccomp.a)
 pin_library(cap libcap libcap.a)
 pin_library(md libmd libmd.a)
-pin_library(mnl libmnl libmnl.a)
 
 # Which names are public suffixes, and how names that aren't ASCII are written in ASCII. The first one's
 # archive needs the second's.

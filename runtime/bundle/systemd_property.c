@@ -143,7 +143,7 @@ static bool copy_number(struct reading *in, char text[NUMBER_ROOM], struct pin_e
 
 static bool take_whole(struct reading *in, const struct type *type, union pin_systemd_item *item,
                        struct pin_error *err) {
-    char text[NUMBER_ROOM], *end;
+    char text[NUMBER_ROOM] = "", *end = text;
     if (!copy_number(in, text, err))
         return false;
     bool negative = text[0] == '-';

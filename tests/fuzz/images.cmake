@@ -1,4 +1,4 @@
-pkg_check_modules(LIBARCHIVE_FUZZ REQUIRED IMPORTED_TARGET libarchive)
+pin_module(LIBARCHIVE_FUZZ libarchive)
 pin_fuzz_target(fuzz_image_documents LIBRARIES pin_image_store MAX_LEN 8192)
 pin_fuzz_target(fuzz_image_record LIBRARIES pin_images MAX_LEN 8192)
 pin_fuzz_target(fuzz_image_name LIBRARIES pin_images MAX_LEN 512)

@@ -1,4 +1,4 @@
-pkg_check_modules(LIBARCHIVE_UNIT REQUIRED IMPORTED_TARGET libarchive)
+pin_module(LIBARCHIVE_UNIT libarchive)
 pin_unit_test(test_image_name LIBRARIES pin_images)
 pin_unit_test(test_image_record LIBRARIES pin_images)
 pin_unit_test(test_image_user LIBRARIES pin_image_store)

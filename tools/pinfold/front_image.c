@@ -124,6 +124,7 @@ bool pin_front_take_image(struct pin_front *front, struct pin_findings *found) {
     take_labels(front, &config);
     request->image_env = config.env;
     request->image_env_count = config.env_count;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): find_image() has filled it */
     if (request->workspace.source == NULL && config.workdir[0] == '/')
         request->cwd = config.workdir;
     pin_image_complete(&front->arena, request->hostname != NULL ? request->hostname : PIN_DEFAULT_HOSTNAME,
