@@ -37,6 +37,15 @@ const char *pin_address_class_name(enum pin_address_class class);
 
 enum pin_address_class pin_address_classify(const uint8_t address[PIN_ADDRESS_SIZE]);
 
+/* The smallest block of one class that holds the whole range (network and prefix as in a rule:
+ * egress_rule.h). A range that no block holds is PUBLIC with prefix 0, and so is one in the public space:
+ * what isn't public in it lies in blocks of its own. */
+struct pin_address_block {
+    enum pin_address_class class;
+    uint8_t network[PIN_ADDRESS_SIZE], prefix;
+};
+struct pin_address_block pin_address_block(const uint8_t range[PIN_ADDRESS_SIZE], uint8_t prefix);
+
 /* Reads the one usual spelling: four decimal parts without leading zeros, or RFC 4291 text; no zone, port,
  * brackets or spaces. */
 bool pin_address_parse(uint8_t to[PIN_ADDRESS_SIZE], const char *text);

@@ -39,7 +39,8 @@ static bool same_target(const struct pin_egress_rule *a, const struct pin_egress
     if (a->protocol != b->protocol || (a->host == NULL) != (b->host == NULL) || !pin_egress_terms_same(a, b))
         return false;
     return a->host != NULL ? strcmp(a->host, b->host) == 0
-                           : a->prefix == b->prefix && memcmp(a->address, b->address, 16) == 0;
+                           : a->prefix == b->prefix && a->any_address == b->any_address &&
+                                 memcmp(a->address, b->address, 16) == 0;
 }
 
 static void join(struct pin_arena *arena, struct pin_egress_rule *rules, size_t *count,
@@ -72,24 +73,25 @@ static struct pin_egress_rule *join_targets(struct pin_arena *arena, const struc
 }
 
 static struct pin_port_set ports_of_wider(struct pin_arena *arena, const struct pin_egress_rule *rules,
-                                          size_t count, const struct pin_egress_rule *rule) {
+                                          size_t count, const struct pin_egress_rule *rule,
+                                          pin_covers *covers) {
     struct pin_port_set wider = {0};
     for (size_t i = 0; i < count; i++)
-        if (rules[i].protocol == rule->protocol &&
-            (!is_single(&rules[i]) || has_terms(&rules[i]) || has_terms(rule)) &&
-            !same_target(&rules[i], rule) && pin_egress_covers_target(&rules[i], rule))
+        if ((!is_single(&rules[i]) || has_terms(&rules[i]) || has_terms(rule)) &&
+            !same_target(&rules[i], rule) && covers(&rules[i], rule))
             pin_egress_add_granted(arena, &wider, &rules[i], rule);
     return wider;
 }
 
-static struct pin_list canonical_egress(struct pin_arena *arena, const struct pin_list *list) {
+static struct pin_list canonical_egress(struct pin_arena *arena, const struct pin_list *list,
+                                        pin_covers *covers) {
     size_t count;
     struct pin_egress_rule *rules = join_targets(arena, list, &count);
     struct pin_egress_rule *kept = pin_arena_array(arena, count, sizeof(*kept));
     struct pin_list result = {(const char *)kept, 0, sizeof(*kept)};
     for (size_t i = 0; i < count; i++) {
         struct pin_port_set own = {rules[i].ports, rules[i].port_count};
-        struct pin_port_set wider = ports_of_wider(arena, rules, count, &rules[i]);
+        struct pin_port_set wider = ports_of_wider(arena, rules, count, &rules[i], covers);
         struct pin_port_set left = wider.count > 0 ? pin_port_set_minus(arena, &own, &wider) : own;
         if (left.count == 0)
             continue;
@@ -120,7 +122,7 @@ struct pin_list pin_canonical_list(struct pin_arena *arena, const struct pin_pol
                                    const struct pin_field_row *row) {
     struct pin_list list = pin_list_of(policy, row);
     if (row->type == PIN_TYPE_EGRESS || row->type == PIN_TYPE_DENY)
-        return canonical_egress(arena, &list);
+        return canonical_egress(arena, &list, pin_covers_of(row));
     if (row->type == PIN_TYPE_BUDGETS)
         return used_budgets(arena, policy);
     return without_covered(arena, &list, pin_covers_of(row));

@@ -87,7 +87,12 @@ static bool covers_publish(const void *outer, const void *inner) {
     return pin_publish_covers(wide->text, narrow->text);
 }
 
-static bool covers_target(const void *outer, const void *inner) {
+static bool covers_egress(const void *outer, const void *inner) {
+    const struct pin_egress_rule *wide = outer, *narrow = inner;
+    return wide->protocol == narrow->protocol && pin_egress_grants_target(wide, narrow);
+}
+
+static bool covers_denial(const void *outer, const void *inner) {
     const struct pin_egress_rule *wide = outer, *narrow = inner;
     return wide->protocol == narrow->protocol && pin_egress_covers_target(wide, narrow);
 }
@@ -133,8 +138,8 @@ pin_covers *pin_covers_of(const struct pin_field_row *row) {
     switch ((int)row->type) {
     case PIN_TYPE_IMAGES: return covers_image;
     case PIN_TYPE_MOUNTS: return covers_mount;
-    case PIN_TYPE_EGRESS:
-    case PIN_TYPE_DENY: return covers_target;
+    case PIN_TYPE_EGRESS: return covers_egress;
+    case PIN_TYPE_DENY: return covers_denial;
     default: break;
     }
     switch ((int)row->field) {

@@ -117,12 +117,11 @@ static void allow_any_destination(struct pin_policy *policy) {
     for (unsigned protocol = 0; protocol < PIN_PROTOCOL_COUNT; protocol++) {
         struct pin_egress_rule rule = {
             .ports = ports, .port_count = 1, .protocol = (enum pin_protocol)protocol, .place = PLACE};
-        struct pin_egress_rule rules[] = {rule, rule, rule}; /* each name, ::/0, 0.0.0.0/0 */
+        struct pin_egress_rule rules[] = {rule, rule}; /* each name, each address */
         rules[0].host = "*";
         if (protocol == PIN_PROTOCOL_TCP)
             rules[0].inspect = PIN_INSPECT_NONE;
-        memset(rules[2].address + 10, 0xFF, 2);
-        rules[2].prefix = 96;
+        rules[1].any_address = true;
         for (size_t i = 0; i < PIN_COUNT(rules); i++)
             *(struct pin_egress_rule *)pin_arena_grow(&policy->arena, &policy->network.egress,
                                                       &policy->network.egress_count, sizeof(rule)) = rules[i];

@@ -40,7 +40,24 @@ static bool covers_name(const struct pin_egress_rule *rule, const char *host) {
 static bool covers_place(const struct pin_egress_rule *rule, const struct pin_destination *to) {
     if (to->host != NULL)
         return rule->host != NULL && covers_name(rule, to->host);
-    return rule->host == NULL && pin_cidr_contains(rule->address, rule->prefix, to->address);
+    return pin_egress_contains(rule, to->address);
+}
+
+/* Of a rule whose range has the address: what keeps the rule from granting it. */
+static enum pin_egress_reason why_closed(const struct pin_egress_rule *rule,
+                                         const struct pin_destination *to) {
+    if (to->host != NULL)
+        return PIN_EGRESS_ALLOWED;
+    if (!pin_egress_opens(rule, to->address))
+        return PIN_EGRESS_ADDRESS_CLASS;
+    bool is_loopback = pin_address_classify(to->address) == PIN_ADDRESS_LOOPBACK;
+    return to->is_own && !is_loopback && rule->prefix < 128 ? PIN_EGRESS_HOST_ADDRESS : PIN_EGRESS_ALLOWED;
+}
+
+static enum pin_egress_reason apply(const struct pin_egress_rule *rule, const struct pin_destination *to) {
+    if (to->port == 0 || !pin_ports_include(rule, to->port))
+        return PIN_EGRESS_PORT;
+    return rule->protocol != to->protocol ? PIN_EGRESS_PROTOCOL : why_closed(rule, to);
 }
 
 static const struct pin_egress_rule *find_deny(const struct pin_egress_rules *rules,
@@ -59,21 +76,24 @@ static struct pin_verdict not_listed(const struct pin_egress_rules *rules) {
     };
 }
 
+/* The reasons stand in this order; of several ports the last one is told. */
+static bool is_nearer(enum pin_egress_reason reason, enum pin_egress_reason than) {
+    return reason > than || (reason == PIN_EGRESS_PORT && than == PIN_EGRESS_PORT);
+}
+
 static struct pin_verdict find_allow(const struct pin_egress_rules *rules, const struct pin_destination *to) {
     struct pin_verdict nearest = not_listed(rules);
     for (size_t i = 0; i < rules->allow_count; i++) {
         const struct pin_egress_rule *rule = &rules->allow[i];
         if (!covers_place(rule, to))
             continue;
-        bool port = to->port != 0 && pin_ports_include(rule, to->port);
-        if (port && rule->protocol == to->protocol) {
+        enum pin_egress_reason reason = apply(rule, to);
+        if (reason == PIN_EGRESS_ALLOWED) {
             if (!nearest.allowed || pin_egress_terms_before(rule, nearest.rule, to->port))
                 nearest = (struct pin_verdict){.allowed = true, .reason = PIN_EGRESS_ALLOWED, .rule = rule};
-            continue;
+        } else if (!nearest.allowed && is_nearer(reason, nearest.reason)) {
+            nearest = (struct pin_verdict){.reason = reason, .rule = rule};
         }
-        if (!nearest.allowed && nearest.reason != PIN_EGRESS_PROTOCOL)
-            nearest =
-                (struct pin_verdict){.reason = port ? PIN_EGRESS_PROTOCOL : PIN_EGRESS_PORT, .rule = rule};
     }
     return nearest;
 }
@@ -144,10 +164,6 @@ static struct pin_verdict judge_literal(const struct pin_egress_rules *rules,
     return pin_egress_judge(rules, &literal);
 }
 
-bool pin_egress_opens_address(const struct pin_egress_rules *rules, const struct pin_destination *to) {
-    return judge_literal(rules, to).allowed;
-}
-
 struct pin_verdict pin_egress_judge_resolved(const struct pin_egress_rules *rules,
                                              const struct pin_destination *to) {
     struct pin_verdict name = pin_egress_judge(rules, to);
@@ -158,7 +174,9 @@ struct pin_verdict pin_egress_judge_resolved(const struct pin_egress_rules *rule
         return address;
     enum pin_address_class class = pin_address_classify(to->address);
     bool host_loopback = strcmp(to->host, PIN_HOST_INTERNAL) == 0 && class == PIN_ADDRESS_LOOPBACK;
-    if (host_loopback || class == PIN_ADDRESS_PUBLIC)
+    if (host_loopback || (class == PIN_ADDRESS_PUBLIC && !to->is_own))
         return name;
-    return (struct pin_verdict){.reason = PIN_EGRESS_ADDRESS_CLASS, .rule = name.rule};
+    bool is_special = class != PIN_ADDRESS_PUBLIC && address.reason != PIN_EGRESS_HOST_ADDRESS;
+    return (struct pin_verdict){.reason = is_special ? PIN_EGRESS_ADDRESS_CLASS : PIN_EGRESS_HOST_ADDRESS,
+                                .rule = name.rule};
 }

@@ -4,7 +4,9 @@
  * that decides: enforcement, `policy explain` and `policy test` all call them. Names are canonical: see
  * host_name.h. The verdict points into the rules and lives as long as they do. A deny rule beats every allow
  * rule and closes both protocols; an allow rule without ports grants nothing, a deny rule without ports
- * denies all of them. Source: docs/egress.md, docs/policy.md "network.egress".
+ * denies all of them. A deny rule's range is every address in it; an allow rule's has special addresses only
+ * if it lies within their block (address_class.h), where an address of the host's own that isn't a loopback
+ * is a block by itself. Source: docs/egress.md, docs/policy.md "network.egress".
  */
 #pragma once
 
@@ -25,6 +27,7 @@ struct pin_destination {
     uint8_t address[PIN_ADDRESS_SIZE];
     uint16_t port;
     enum pin_protocol protocol;
+    bool is_own; /* the address is one of this host's, which only the host itself knows */
 };
 
 enum pin_egress_reason {
@@ -34,8 +37,8 @@ enum pin_egress_reason {
     PIN_EGRESS_PORT,          /* a rule names it, with other ports */
     PIN_EGRESS_PROTOCOL,      /* a rule names it and the port, for the other protocol */
     PIN_EGRESS_DENY_RULE,     /* a deny rule names it */
-    PIN_EGRESS_ADDRESS_CLASS, /* an allowed name leads to an address that only a cidr rule may open */
-    PIN_EGRESS_HOST_ADDRESS,  /* or to an address of this host */
+    PIN_EGRESS_ADDRESS_CLASS, /* a special address, which only a range within its block may open */
+    PIN_EGRESS_HOST_ADDRESS,  /* one of this host's, which only a rule for this one address may open */
     PIN_EGRESS_BAD_NAME,      /* not a name in canonical form */
     PIN_EGRESS_NOT_RESOLVED,  /* the name has no address */
     PIN_EGRESS_TLS_NAME,      /* the TLS hello asks for another name, for none, or hides it */
@@ -64,6 +67,3 @@ struct pin_verdict pin_egress_judge_name(const struct pin_egress_rules *rules, c
  * name, or the cidr rule that opens the address. */
 struct pin_verdict pin_egress_judge_resolved(const struct pin_egress_rules *rules,
                                              const struct pin_destination *to);
-
-/* A cidr rule opens this address and port: it may be dialled even where it is one of the host's own. */
-bool pin_egress_opens_address(const struct pin_egress_rules *rules, const struct pin_destination *to);

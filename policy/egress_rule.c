@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "policy/address_class.h"
 #include "policy/egress_terms.h"
 #include "policy/host_name.h"
 
@@ -134,7 +135,29 @@ bool pin_egress_covers_target(const struct pin_egress_rule *outer, const struct 
         return false;
     if (outer->host != NULL)
         return pin_host_covers(outer->host, inner->host);
+    if (outer->any_address || inner->any_address)
+        return outer->any_address;
     return outer->prefix <= inner->prefix && pin_cidr_contains(outer->address, outer->prefix, inner->address);
+}
+
+/* A prefix of both: the longer one lies in the other. */
+static bool opens_range(const struct pin_egress_rule *rule, const uint8_t range[16], uint8_t prefix) {
+    return rule->any_address || rule->prefix >= pin_address_block(range, prefix).prefix;
+}
+
+bool pin_egress_contains(const struct pin_egress_rule *rule, const uint8_t address[16]) {
+    return rule->host == NULL &&
+           (rule->any_address || pin_cidr_contains(rule->address, rule->prefix, address));
+}
+
+bool pin_egress_opens(const struct pin_egress_rule *rule, const uint8_t address[16]) {
+    return pin_egress_contains(rule, address) && opens_range(rule, address, 128);
+}
+
+bool pin_egress_grants_target(const struct pin_egress_rule *outer, const struct pin_egress_rule *inner) {
+    if (!pin_egress_covers_target(outer, inner))
+        return false;
+    return outer->host != NULL || opens_range(outer, inner->address, inner->prefix);
 }
 
 bool pin_egress_same(const struct pin_egress_rule *a, const struct pin_egress_rule *b) {
@@ -146,7 +169,8 @@ bool pin_egress_same(const struct pin_egress_rule *a, const struct pin_egress_ru
             return false;
     if (a->host != NULL)
         return strcmp(a->host, b->host) == 0;
-    return a->prefix == b->prefix && memcmp(a->address, b->address, sizeof(a->address)) == 0;
+    return a->prefix == b->prefix && a->any_address == b->any_address &&
+           memcmp(a->address, b->address, sizeof(a->address)) == 0;
 }
 
 /* Appends to `to`; false when room ended. */
@@ -169,7 +193,9 @@ char *pin_egress_print(char *to, size_t room, const struct pin_egress_rule *rule
     char cidr[PIN_CIDR_TEXT];
     size_t used = 0;
     bool six = rule->host == NULL && !pin_address_is_ipv4(rule->address);
-    const char *target = rule->host != NULL ? rule->host : pin_cidr_print(cidr, rule->address, rule->prefix);
+    const char *target = rule->host != NULL  ? rule->host
+                         : rule->any_address ? "*"
+                                             : pin_cidr_print(cidr, rule->address, rule->prefix);
     bool more = append(to, room, &used, six ? "[%s]" : "%s", target);
     for (size_t i = 0; more && i < rule->port_count; i++) {
         const struct pin_port_range *range = &rule->ports[i];

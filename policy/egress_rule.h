@@ -24,8 +24,15 @@ bool pin_ports_parse(const char *text, struct pin_port_range *range);
 size_t pin_ports_normalise(struct pin_port_range *ranges, size_t count);
 bool pin_ports_include(const struct pin_egress_rule *rule, uint16_t port);
 
-/* Whether what `inner` names (ports and protocol aside) is named by `outer` too. */
+/* Whether what `inner` names (ports and protocol aside) is named by `outer` too: of deny rules, whose ranges
+ * mean every address in them. */
 bool pin_egress_covers_target(const struct pin_egress_rule *outer, const struct pin_egress_rule *inner);
+/* The same of allow rules: a range grants the addresses of a special block (address_class.h) only if it lies
+ * in that block; of a wider one they are no part. */
+bool pin_egress_grants_target(const struct pin_egress_rule *outer, const struct pin_egress_rule *inner);
+/* Whether a rule's range has this address; whether an allow rule grants it. */
+bool pin_egress_contains(const struct pin_egress_rule *rule, const uint8_t address[16]);
+bool pin_egress_opens(const struct pin_egress_rule *rule, const uint8_t address[16]);
 /* Equal in every part but the place. */
 bool pin_egress_same(const struct pin_egress_rule *a, const struct pin_egress_rule *b);
 

@@ -186,7 +186,7 @@ void pin_egress_inherit_terms(struct pin_egress_rule *rule, const struct pin_egr
     const struct pin_egress_rule *granting = NULL;
     uint16_t port = rule->ports[0].first;
     for (size_t i = 0; i < count; i++)
-        if (rules[i].protocol == rule->protocol && pin_egress_covers_target(&rules[i], rule) &&
+        if (rules[i].protocol == rule->protocol && pin_egress_grants_target(&rules[i], rule) &&
             pin_ports_include(&rules[i], port) &&
             (granting == NULL || pin_egress_terms_before(&rules[i], granting, port)))
             granting = &rules[i];

@@ -138,6 +138,7 @@ struct pin_egress_rule {
     const char *host;    /* canonical name or "*.name"; NULL for a cidr rule */
     uint8_t address[16]; /* of a cidr rule: IPv6, or IPv4 in its mapped form ::ffff:a.b.c.d */
     uint8_t prefix;      /* 0 to 128; an IPv4 /n is n + 96 */
+    bool any_address;    /* "*", only of a site's file: all of both families, special ones as well */
     struct pin_port_range *ports;
     size_t port_count;
     enum pin_protocol protocol;

@@ -146,11 +146,11 @@ static void compare_demands(struct compare *compare, const struct pin_field_row 
 }
 
 /* What of the rule's ports the list doesn't give; the rule's copy has them. */
-static bool ports_missing(struct compare *compare, const struct pin_list *list,
-                          struct pin_egress_rule *rule) {
+static bool ports_missing(struct compare *compare, const struct pin_list *list, struct pin_egress_rule *rule,
+                          pin_covers *covers) {
     const struct pin_egress_rule *rules = (const struct pin_egress_rule *)(const void *)list->items;
     struct pin_port_set asked = {rule->ports, rule->port_count};
-    struct pin_port_set given = pin_port_set_given(compare->arena, rules, list->count, rule);
+    struct pin_port_set given = pin_port_set_given(compare->arena, rules, list->count, rule, covers);
     struct pin_port_set left = pin_port_set_minus(compare->arena, &asked, &given);
     rule->ports = left.ranges;
     rule->port_count = left.count;
@@ -161,7 +161,7 @@ static void compare_egress(struct compare *compare, const struct pin_field_row *
     struct pin_list inner = pin_list_of(compare->inner, row), outer = pin_list_of(compare->outer, row);
     for (size_t i = 0; i < inner.count; i++) {
         struct pin_egress_rule rule = *(const struct pin_egress_rule *)pin_list_at(&inner, i);
-        if (ports_missing(compare, &outer, &rule))
+        if (ports_missing(compare, &outer, &rule, pin_covers_of(row)))
             not_granted(compare, row, i, &rule);
     }
 }
@@ -170,7 +170,7 @@ static void compare_deny(struct compare *compare, const struct pin_field_row *ro
     struct pin_list inner = pin_list_of(compare->inner, row), outer = pin_list_of(compare->outer, row);
     for (size_t i = 0; i < outer.count; i++) {
         struct pin_egress_rule rule = *(const struct pin_egress_rule *)pin_list_at(&outer, i);
-        if (ports_missing(compare, &inner, &rule))
+        if (ports_missing(compare, &inner, &rule, pin_covers_of(row)))
             not_kept(compare, row, &rule);
     }
 }

@@ -95,7 +95,9 @@ static void write_terms(struct pin_buffer *to, const struct pin_egress_rule *rul
 static void write_egress(struct pin_buffer *to, const struct pin_egress_rule *rule, bool deny) {
     char cidr[PIN_CIDR_TEXT];
     pin_buffer_add(to, rule->host != NULL ? "{\"host\":" : "{\"cidr\":");
-    pin_buffer_json(to, rule->host != NULL ? rule->host : pin_cidr_print(cidr, rule->address, rule->prefix));
+    pin_buffer_json(to, rule->host != NULL  ? rule->host
+                        : rule->any_address ? "*"
+                                            : pin_cidr_print(cidr, rule->address, rule->prefix));
     pin_buffer_add(to, ",\"ports\":[");
     for (size_t i = 0; i < rule->port_count; i++) {
         const struct pin_port_range *range = &rule->ports[i];

@@ -36,10 +36,10 @@ struct pin_port_set pin_port_set_minus(struct pin_arena *arena, const struct pin
 }
 
 struct pin_port_set pin_port_set_given(struct pin_arena *arena, const struct pin_egress_rule *rules,
-                                       size_t count, const struct pin_egress_rule *rule) {
+                                       size_t count, const struct pin_egress_rule *rule, pin_covers *covers) {
     struct pin_port_set given = {0};
     for (size_t i = 0; i < count; i++)
-        if (rules[i].protocol == rule->protocol && pin_egress_covers_target(&rules[i], rule))
+        if (covers(&rules[i], rule))
             pin_egress_add_granted(arena, &given, &rules[i], rule);
     return given;
 }

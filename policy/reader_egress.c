@@ -67,12 +67,14 @@ static bool read_host(struct pin_reader *reader, const struct pin_json *node, bo
     return true;
 }
 
-static bool read_cidr(struct pin_reader *reader, const struct pin_json *node, struct pin_egress_rule *rule) {
+static bool read_cidr(struct pin_reader *reader, const struct pin_json *node, bool deny,
+                      struct pin_egress_rule *rule) {
     struct pin_error err = {0};
     const char *text = pin_reader_string(reader, node);
     if (text == NULL)
         return false;
-    return pin_cidr_parse(text, rule->address, &rule->prefix, &err) ||
+    rule->any_address = reader->site && !deny && strcmp(text, "*") == 0;
+    return rule->any_address || pin_cidr_parse(text, rule->address, &rule->prefix, &err) ||
            fault_from(reader, node, &err, "such as '10.1.2.0/24', '10.1.2.3' or '2001:db8::/32'");
 }
 
@@ -92,7 +94,7 @@ static bool read_destination(struct pin_reader *reader, const struct pin_json *n
                        "a destination is named by either 'host' or 'cidr'");
         return false;
     }
-    bool good = host != NULL ? read_host(reader, host, deny, rule) : read_cidr(reader, cidr, rule);
+    bool good = host != NULL ? read_host(reader, host, deny, rule) : read_cidr(reader, cidr, deny, rule);
     rule->place = pin_json_place(reader->source, node);
     if (ports != NULL)
         return read_ports(reader, ports, rule) && good;

@@ -42,10 +42,11 @@ static bool is_egress(const struct list_row *row) {
 }
 
 /* What of the rule's ports the list doesn't name; the rule then has these. */
-static bool ports_left(struct pin_arena *arena, const struct pin_list *by, struct pin_egress_rule *rule) {
+static bool ports_left(struct pin_arena *arena, const struct pin_list *by, struct pin_egress_rule *rule,
+                       pin_covers *covers) {
     const struct pin_egress_rule *rules = (const struct pin_egress_rule *)(const void *)by->items;
     struct pin_port_set own = {rule->ports, rule->port_count};
-    struct pin_port_set given = pin_port_set_given(arena, rules, by->count, rule);
+    struct pin_port_set given = pin_port_set_given(arena, rules, by->count, rule, covers);
     struct pin_port_set left = pin_port_set_minus(arena, &own, &given);
     rule->ports = left.ranges;
     rule->port_count = left.count;
@@ -70,7 +71,7 @@ static void compare_list(const struct pin_diff_side *side, const struct list_row
         const void *item = pin_list_at(&items, i);
         if (is_egress(row)) {
             struct pin_egress_rule rule = *(const struct pin_egress_rule *)item;
-            if (ports_left(arena, &by, &rule))
+            if (ports_left(arena, &by, &rule, pin_covers_of(field)))
                 add_item(side, row, item, pin_why_egress_text(arena, &rule));
         } else if (!pin_is_covered(&by, pin_covers_of(field), item)) {
             add_item(side, row, item, pin_policy_item_text(arena, row->field, item));

@@ -41,7 +41,8 @@ const struct pin_lint_rule pin_lint_rules[] = {
          "without a limit one sandbox can take all that the machine has",
          "set a limit; a request may always ask for less"),
     RULE("PF008", BROAD_CIDR, ERROR, "broad-range",
-         "a range of so many addresses names no destination, and opens private networks with it",
+         "a range of so many addresses names no destination; of its addresses it opens the public ones, "
+         "or those of the one special block that it lies in",
          "name the hosts, or the ranges that one owner holds"),
     RULE("PF009", SPECIAL_ADDRESS, WARNING, "special-address",
          "the rule opens addresses that no name may lead to: the host's own, the link's, or a cloud's "

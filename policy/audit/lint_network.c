@@ -6,6 +6,7 @@
 #include "policy/address_class.h"
 #include "policy/audit/lint_checks.h"
 #include "policy/audit/why_parts.h"
+#include "policy/covers.h"
 #include "policy/egress_judge.h"
 #include "policy/egress_rule.h"
 #include "policy/host_name.h"
@@ -37,29 +38,45 @@ static void check_breadth(const struct pin_lint_check *check, size_t index) {
         return;
     bool four = pin_address_is_ipv4(rule->address) && rule->prefix >= 96;
     unsigned prefix = four ? rule->prefix - 96u : rule->prefix;
+    bool is_wide = pin_address_block(rule->address, rule->prefix).class == PIN_ADDRESS_PUBLIC;
     if (prefix < (four ? BROAD_IPV4 : BROAD_IPV6))
         pin_lint_add(check, PIN_LINT_BROAD_CIDR, pin_lint_item(check, PIN_FIELD_EGRESS, index), &rule->place,
-                     "'%s' names 2^%u addresses", text_of(check, rule), (four ? 32 : 128) - prefix);
+                     "'%s' names 2^%u addresses%s", text_of(check, rule), (four ? 32 : 128) - prefix,
+                     is_wide ? ", and opens the public ones of them" : "");
 }
 
-/* Ranges that a policy should not open by the way: the first address of each decides by its own class. */
-static const char *const specials[] = {
-    "169.254.169.254", "fd00:ec2::254", "127.0.0.1",       "::1", "169.254.0.1", "fe80::1",
-    "0.0.0.0",         "224.0.0.1",     "100.100.100.200",
-};
+/* Private networks are what ranges are for; these a policy should not open by the way. */
+static bool is_delicate(enum pin_address_class class) {
+    switch (class) {
+    case PIN_ADDRESS_PUBLIC:
+    case PIN_ADDRESS_PRIVATE:
+    case PIN_ADDRESS_SHARED:
+    case PIN_ADDRESS_BENCHMARK:
+    case PIN_ADDRESS_RESERVED:
+    case PIN_ADDRESS_CLASS_COUNT: return false;
+    case PIN_ADDRESS_UNSPECIFIED:
+    case PIN_ADDRESS_LOOPBACK:
+    case PIN_ADDRESS_LINK_LOCAL:
+    case PIN_ADDRESS_METADATA:
+    case PIN_ADDRESS_MULTICAST:
+    case PIN_ADDRESS_BROADCAST:
+    case PIN_ADDRESS_NAT64:
+    case PIN_ADDRESS_6TO4:
+    case PIN_ADDRESS_TEREDO:
+    case PIN_ADDRESS_EMBEDDED: return true;
+    }
+    abort();
+}
 
 static void check_special(const struct pin_lint_check *check, size_t index) {
     const struct pin_egress_rule *rule = &check->policy->network.egress[index];
-    uint8_t address[PIN_ADDRESS_SIZE];
-    for (size_t i = 0; rule->host == NULL && i < PIN_COUNT(specials); i++) {
-        if (!pin_address_parse(address, specials[i]) ||
-            !pin_cidr_contains(rule->address, rule->prefix, address))
-            continue;
+    struct pin_address_block block = pin_address_block(rule->address, rule->prefix);
+    char network[PIN_CIDR_TEXT];
+    if (rule->host == NULL && is_delicate(block.class))
         pin_lint_add(check, PIN_LINT_SPECIAL_ADDRESS, pin_lint_item(check, PIN_FIELD_EGRESS, index),
-                     &rule->place, "'%s' opens %s, a %s address", text_of(check, rule), specials[i],
-                     pin_address_class_name(pin_address_classify(address)));
-        return;
-    }
+                     &rule->place, "'%s' lies in %s and opens %s addresses", text_of(check, rule),
+                     pin_cidr_print(network, block.network, block.prefix),
+                     pin_address_class_name(block.class));
 }
 
 /* --- ports --- */
@@ -121,14 +138,16 @@ static bool same_target(const struct pin_egress_rule *a, const struct pin_egress
     if ((a->host == NULL) != (b->host == NULL))
         return false;
     return a->host != NULL ? strcmp(a->host, b->host) == 0
-                           : a->prefix == b->prefix && memcmp(a->address, b->address, 16) == 0;
+                           : a->prefix == b->prefix && a->any_address == b->any_address &&
+                                 memcmp(a->address, b->address, 16) == 0;
 }
 
-static bool shadows(struct pin_arena *arena, const struct pin_egress_rule *rules, size_t by, size_t index) {
+static bool shadows(struct pin_arena *arena, const struct pin_egress_rule *rules, size_t by, size_t index,
+                    pin_covers *covers) {
     const struct pin_egress_rule *outer = &rules[by], *inner = &rules[index];
     bool same = same_target(outer, inner);
-    if (by == index || outer->protocol != inner->protocol || (!same && !can_cover(outer)) ||
-        !pin_egress_covers_target(outer, inner) || !ports_within(arena, inner, outer))
+    if (by == index || (!same && !can_cover(outer)) || !covers(outer, inner) ||
+        !ports_within(arena, inner, outer))
         return false;
     return by < index || !same || !ports_within(arena, outer, inner); /* of two equals the later one */
 }
@@ -136,10 +155,11 @@ static bool shadows(struct pin_arena *arena, const struct pin_egress_rule *rules
 static void check_shadow(const struct pin_lint_check *check, size_t index, enum pin_field field,
                          const struct pin_egress_rule *rules, size_t count) {
     PIN_ARENA struct pin_arena scratch = {0};
+    pin_covers *covers = pin_covers_of(pin_field_row(field));
     for (size_t i = 0; i < count; i++) {
         if (field == PIN_FIELD_EGRESS_DENY && (rules[i].port_count == 0 || rules[index].port_count == 0))
             continue;
-        if (!shadows(&scratch, rules, i, index))
+        if (!shadows(&scratch, rules, i, index, covers))
             continue;
         pin_lint_add(check, PIN_LINT_SHADOWED, pin_lint_item(check, field, index), &rules[index].place,
                      "'%s' says nothing that '%s' doesn't", text_of(check, &rules[index]),

@@ -42,6 +42,18 @@ static const char *address_text(const struct ask *ask) {
     return pin_arena_strdup(ask->context->arena, pin_address_print(text, ask->to.address));
 }
 
+/* `rule` allows the name, or has the address in a range that is too wide. */
+static const char *closed_text(const struct ask *ask, const char *rule) {
+    struct pin_arena *arena = ask->context->arena;
+    struct pin_address_block block = pin_address_block(ask->to.address, 8 * PIN_ADDRESS_SIZE);
+    char network[PIN_CIDR_TEXT];
+    const char *why = ask->resolved ? "the name is allowed"
+                                    : pin_arena_printf(arena, "the rule '%s' has it in its range", rule);
+    return pin_arena_printf(arena, "%s, but %s is a %s address, which only a cidr rule within %s opens", why,
+                            address_text(ask), pin_address_class_name(block.class),
+                            pin_cidr_print(network, block.network, block.prefix));
+}
+
 static const char *reason_of(const struct ask *ask, const struct pin_verdict *verdict) {
     struct pin_arena *arena = ask->context->arena;
     const char *rule = verdict->rule != NULL ? pin_why_egress_text(arena, verdict->rule) : "";
@@ -55,10 +67,7 @@ static const char *reason_of(const struct ask *ask, const struct pin_verdict *ve
         return pin_arena_printf(arena, "the rule '%s' names it, for the other protocol", rule);
     case PIN_EGRESS_DENY_RULE:
         return pin_arena_printf(arena, "the deny rule '%s' names it, and beats every allow rule", rule);
-    case PIN_EGRESS_ADDRESS_CLASS:
-        return pin_arena_printf(
-            arena, "the name is allowed, but %s is a %s address, which only a cidr rule opens",
-            address_text(ask), pin_address_class_name(pin_address_classify(ask->to.address)));
+    case PIN_EGRESS_ADDRESS_CLASS: return closed_text(ask, rule);
     default: return pin_egress_reason_name(verdict->reason);
     }
 }

@@ -95,10 +95,45 @@ def test_an_allowed_name_never_leads_to_an_address_that_is_not_public(harness, n
     assert harness.internet.bytes_to(facts) == 0 and not [f for f in facts if f["kind"] == "packet" and f["to"] != "192.0.2.53"]
 
 
-def test_a_cidr_rule_opens_such_an_address_for_a_name(harness):
-    _, out, _ = harness.run(PYTHON, "-c", CONNECT, "private.example.com:7002",
-                            rules=["private.example.com:7002", "10.66.0.0/24:7002"])
-    assert "answered" in out
+@pytest.mark.parametrize("range, opened", [("10.66.0.0/24", True), ("10.0.0.0/8", True), ("8.0.0.0/5", False), ("0.0.0.0/0", False)])
+def test_a_cidr_rule_within_its_block_opens_such_an_address_for_a_name(harness, range, opened):
+    _, out, _ = harness.run(PYTHON, "-c", CONNECT, "private.example.com:7002", rules=["private.example.com:7002", f"{range}:7002"])
+    assert ("answered" in out) == opened
+
+
+NEAR = ["10.66.0.1", "169.254.169.254", "100.64.0.1", "192.0.2.1", "224.0.0.1", "255.255.255.255", "192.168.0.1", "168.63.129.16",
+        "2001:db8::1", "fd00::1", "64:ff9b::a42:1", "2002:a42:1::", "::a42:1", "4000::1"]
+SEND = """
+import socket, sys
+for place in sys.argv[1:]:
+    family, to = (socket.AF_INET6 if ":" in place else socket.AF_INET), (place, 7003)
+    with socket.socket(family, socket.SOCK_DGRAM) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        s.settimeout(60)
+        try:
+            s.connect(to); s.send(b"out"); print(place, "answered" if s.recv(9) else "closed")
+        except OSError as error: print(place, type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("code, port, options", [(CONNECT, 7002, ["-a"]), (SEND, 7003, ["-a", "-u"])], ids=["tcp", "udp"])
+def test_a_range_of_all_addresses_is_that_of_the_public_ones(harness, code, port, options):
+    """Neither what a program dials nor what a name leads to is near the host, or the host."""
+    udp = "-u" in options
+    protocol = "/udp" if udp else ""
+    rules = [f"0.0.0.0/0:{port}{protocol}", f"[::/0]:{port}{protocol}", f"*.example.com:{port}{protocol}"]
+    names = [f"{name}.example.com" for name in ("private", "meta", "cgnat", "own", "ula", "nat64", "sixto4")]
+    ends = [place if udp else f"{place}:{port}" for place in [*NEAR, *names, PUBLIC]]
+    harness.internet.seen()
+    _, out, events = harness.run(PYTHON, "-c", code, *ends[:-1], rules=rules, options=options)
+    assert len(out.splitlines()) == len(ends) - 1 and "answered" not in out and "closed" not in out, out
+    facts = harness.internet.seen()
+    assert harness.internet.bytes_to(facts) == 0 and not [f for f in facts if f["kind"] == "packet" and f["to"] != "192.0.2.53"], facts
+    own = [line for line in events if " 192.0.2.1 " in line]
+    assert own and all(line.startswith("refuse host-address") for line in own), events
+    _, out, events = harness.run(PYTHON, "-c", code, ends[1], ends[-1], rules=rules, options=options)
+    assert [line.split()[1] == "answered" for line in out.splitlines()] == [False, True], out
+    assert [line.split()[3] for line in events if line.startswith("connect")] == [PUBLIC]
 
 
 def test_of_mixed_answers_only_the_public_one_is_dialled(harness):

@@ -61,8 +61,9 @@ static void open_object(struct text *text, const char *key) {
 
 static const char *const hosts[] = {"a.x.com", "*.x.com", "*.a.x.com", "b.a.x.com",
                                     "x.com",   "b.org",   "*.b.org"};
-static const char *const ranges[] = {"10.0.0.0/8",    "10.1.0.0/16", "10.1.2.3",   "0.0.0.0/0",
-                                     "2001:db8::/32", "::/0",        "127.0.0.0/8"};
+static const char *const ranges[] = {"10.0.0.0/8",     "10.1.0.0/16",    "10.1.2.3", "0.0.0.0/0",
+                                     "8.0.0.0/5",      "2001:db8::/32",  "::/0",     "127.0.0.0/8",
+                                     "169.254.0.0/16", "169.254.169.254"};
 static const char *const ports[] = {"443",         "80",      "\"1-100\"",  "\"50-500\"",
                                     "\"1-65535\"", "443, 80", "\"101-442\""};
 

@@ -212,7 +212,8 @@ static void random_pairs_agree_with_probes_and_the_order(void **state) {
 
 static const char *const hosts[] = {"a.x.com", "b.x.com", "a.a.x.com", "b.a.x.com",
                                     "x.com",   "b.org",   "a.b.org",   "org"};
-static const char *const addresses[] = {"10.0.0.1", "10.1.0.1", "10.1.2.3", "9.9.9.9", "127.0.0.1"};
+static const char *const addresses[] = {"10.0.0.1", "10.1.0.1",  "10.1.2.3",    "9.9.9.9",
+                                        "20.0.0.1", "127.0.0.1", "169.254.1.1", "169.254.169.254"};
 static const char *const ports[] = {"443", "80", "1", "60", "90", "101", "442", "500", "501", "65535"};
 
 static bool probe_differs(const struct pair *pair, const char *target) {

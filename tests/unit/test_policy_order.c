@@ -1,5 +1,6 @@
 #include <time.h>
 
+#include "base/names.h"
 #include "policy/egress_rule.h"
 #include "policy/host_name.h"
 #include "policy/policy_order.h"
@@ -227,9 +228,8 @@ static bool reaches(const struct pin_egress_rule *rules, size_t count, const cha
                     const uint8_t *address, uint16_t port) {
     for (size_t i = 0; i < count; i++) {
         const struct pin_egress_rule *rule = &rules[i];
-        bool names = host != NULL
-                         ? rule->host != NULL && pin_host_match(rule->host, host)
-                         : rule->host == NULL && pin_cidr_contains(rule->address, rule->prefix, address);
+        bool names = host != NULL ? rule->host != NULL && pin_host_match(rule->host, host)
+                                  : pin_egress_opens(rule, address);
         if (names && rule->protocol == PIN_PROTOCOL_TCP && pin_ports_include(rule, port))
             return true;
     }
@@ -242,16 +242,19 @@ static bool some_probe_escapes(const struct pin_policy *inner, const struct pin_
                                bool *by_name) {
     static const char *const names[] = {"a.x.com", "b.a.x.com", "q.a.x.com", "q.x.com",
                                         "x.com",   "b.org",     "q.b.org"};
-    static const char *const addresses[] = {"10.1.2.3",  "10.1.9.9",    "10.9.9.9", "9.9.9.9",
-                                            "127.0.0.1", "2001:db8::1", "2002::1"};
+    static const char *const addresses[] = {"10.1.2.3",    "10.1.9.9",    "10.9.9.9",        "9.9.9.9",
+                                            "20.0.0.1",    "169.254.1.1", "169.254.169.254", "127.0.0.1",
+                                            "2001:db8::1", "2600::1"};
     static const uint16_t probe_ports[] = {1, 49, 50, 80, 100, 101, 442, 443, 444, 500, 501, 65535};
-    for (size_t i = 0; i < 7; i++) {
+    for (size_t i = 0; i < PIN_COUNT(addresses); i++) {
         uint8_t address[16], prefix;
         struct pin_error err = {0};
         assert_true(pin_cidr_parse(addresses[i], address, &prefix, &err));
         for (size_t p = 0; p < sizeof(probe_ports) / sizeof(probe_ports[0]); p++) {
             uint16_t port = probe_ports[p];
             for (int named = 0; named < 2; named++) {
+                if (named && i >= PIN_COUNT(names))
+                    continue;
                 const char *host = named ? names[i] : NULL;
                 if (reaches(inner->network.egress, inner->network.egress_count, host, address, port) &&
                     !reaches(outer->network.egress, outer->network.egress_count, host, address, port)) {

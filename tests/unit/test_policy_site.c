@@ -93,6 +93,58 @@ static void what_the_site_limits_is_a_ceiling(void **state) {
     pin_policy_free(ceiling);
 }
 
+/* A range of a site's is as one of a policy's: it grants what it opens. Only "*" is every address. */
+static void a_range_of_the_site_grants_its_public_addresses(void **state) {
+    (void)state;
+    static const struct {
+        const char *site, *policy;
+        bool granted;
+    } rows[] = {
+        {"0.0.0.0/0",      "93.184.216.0/24", true },
+        {"0.0.0.0/0",      "8.0.0.0/5",       true },
+        {"0.0.0.0/0",      "10.0.0.0/8",      false},
+        {"0.0.0.0/0",      "127.0.0.1",       false},
+        {"0.0.0.0/0",      "169.254.169.254", false},
+        {"10.0.0.0/8",     "10.1.2.0/24",     true },
+        {"169.254.0.0/16", "169.254.1.0/24",  true },
+        {"169.254.0.0/16", "169.254.169.254", false},
+        {"::/0",           "2600::/16",       true },
+        {"::/0",           "fd00::/8",        false},
+        {"*",              "127.0.0.1",       true },
+        {"*",              "0.0.0.0/0",       true },
+        {"*",              "::/0",            true },
+        {"*",              "fd00::/8",        true },
+        {"*",              "169.254.169.254", true },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        PIN_ARENA struct pin_arena arena = {0};
+        static struct pin_findings found;
+        struct pin_policy *ceiling = site(pin_arena_printf(
+            &arena, "{\"pinfold\": 1, \"network\": {\"egress\": [{\"cidr\": \"%s\", \"ports\": [443]}]}}",
+            rows[i].site));
+        struct pin_policy *policy = body(pin_arena_printf(
+            &arena, "\"network\": {\"egress\": [{\"cidr\": \"%s\", \"ports\": [443]}]}", rows[i].policy));
+        if (apply(policy, ceiling, &found) != rows[i].granted)
+            fail_msg("%s of %s", rows[i].policy, rows[i].site);
+        pin_policy_free(policy);
+        pin_policy_free(ceiling);
+    }
+}
+
+static void only_a_site_grants_any_address(void **state) {
+    (void)state;
+    static const char list[] = "\"network\": {\"egress\": [{\"cidr\": \"*\", \"ports\": [443]}]}";
+    static const char deny[] = "{\"pinfold\": 1, \"network\": {\"deny\": [{\"cidr\": \"*\"}]}}";
+    static struct pin_findings found;
+    char text[256];
+    (void)snprintf(text, sizeof(text), "{\"pinfold\": 1, %s}", list);
+    memset(&found, 0, sizeof(found));
+    assert_null(pin_policy_parse("test.json", text, strlen(text), &found));
+    assert_non_null(finding_at(&found, "/network/egress/0/cidr"));
+    assert_null(site_of(deny, &found));
+    pin_policy_free(site(text));
+}
+
 static void what_the_site_refuses_or_demands_is_added(void **state) {
     (void)state;
     static struct pin_findings found;
@@ -236,6 +288,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_site_that_says_nothing_limits_nothing),
         cmocka_unit_test(what_the_site_limits_is_a_ceiling),
+        cmocka_unit_test(a_range_of_the_site_grants_its_public_addresses),
+        cmocka_unit_test(only_a_site_grants_any_address),
         cmocka_unit_test(what_the_site_refuses_or_demands_is_added),
         cmocka_unit_test(the_site_can_demand_labels_for_what_a_run_asks_for),
         cmocka_unit_test(composing_never_widens),

@@ -293,10 +293,9 @@ void conn_move(struct conn *conn, const struct pin_egress_rule *rule) {
 void conn_judge_again(struct broker *broker) {
     for (struct conn *conn = broker->conns, *following; conn != NULL; conn = following) {
         following = conn->following;
-        bool by_name =
-            !conn->is_open || conn->to.host == NULL || conn->dial.is_proxied; /* no address is known */
-        struct pin_verdict verdict = by_name ? pin_egress_judge(&broker->rules, &conn->to)
-                                             : pin_egress_judge_resolved(&broker->rules, &conn->to);
+        bool by_name = !conn->is_open || conn->dial.is_proxied; /* no address of it is known */
+        struct pin_verdict verdict = by_name ? dial_judge(broker, &conn->to)
+                                             : dial_judge_open(broker, &conn->to, conn->outer.watch.fd);
         conn->verdict = verdict;
         conn->dial.verdict = verdict;
         if (!verdict.allowed) {

@@ -49,12 +49,14 @@ void dial_read_end(const struct sockaddr_storage *from, struct pin_ip_end *end) 
 
 /* The source address that the kernel picks for one of its own addresses is that address. Nothing is sent, and
  * there is no list of addresses that could be out of date. */
-static bool is_of_this_host(const uint8_t address[16]) {
+static bool is_own(const uint8_t address[16]) {
     struct sockaddr_storage to, from;
     unsigned size = dial_sockaddr(&to, address, 9);
     socklen_t from_size = sizeof(from);
     PIN_CLOSE int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)&to, size) != 0)
+    if (fd < 0)
+        return true; /* not known */
+    if (connect(fd, (const struct sockaddr *)&to, size) != 0)
         return false; /* nowhere to go: dialling it fails in the same way */
     if (getsockname(fd, (struct sockaddr *)&from, &from_size) != 0)
         return true;
@@ -64,16 +66,31 @@ static bool is_of_this_host(const uint8_t address[16]) {
                                    : memcmp(&to6->sin6_addr, &from6->sin6_addr, 16) == 0;
 }
 
-static struct pin_verdict screen(const struct broker *broker, const struct pin_destination *to) {
-    /* A literal address was judged by cidr rules already, and what they name they mean. */
-    if (to->host == NULL)
-        return pin_egress_judge(&broker->rules, to);
-    struct pin_verdict verdict = pin_egress_judge_resolved(&broker->rules, to);
-    bool ours = verdict.allowed && strcmp(to->host, PIN_HOST_INTERNAL) != 0 &&
-                !pin_egress_opens_address(&broker->rules, to) && is_of_this_host(to->address);
-    if (ours)
-        verdict = (struct pin_verdict){.reason = PIN_EGRESS_HOST_ADDRESS, .rule = verdict.rule};
-    return verdict;
+/* Of a name whose address is known the address counts, too. */
+static struct pin_verdict judge(const struct broker *broker, const struct pin_destination *to,
+                                bool resolved) {
+    return resolved && to->host != NULL ? pin_egress_judge_resolved(&broker->rules, to)
+                                        : pin_egress_judge(&broker->rules, to);
+}
+
+/* Asks for whose the address is only where that matters. */
+static struct pin_verdict judge_at(const struct broker *broker, struct pin_destination *to, bool resolved) {
+    struct pin_verdict verdict = judge(broker, to, resolved);
+    bool is_single = verdict.rule != NULL && verdict.rule->host == NULL && verdict.rule->prefix == 128;
+    if (!verdict.allowed || is_single || to->is_own || (to->host != NULL && !resolved) ||
+        pin_address_classify(to->address) == PIN_ADDRESS_LOOPBACK || !is_own(to->address))
+        return verdict;
+    to->is_own = true;
+    return judge(broker, to, resolved);
+}
+
+struct pin_verdict dial_judge(const struct broker *broker, struct pin_destination *to) {
+    return judge_at(broker, to, false);
+}
+
+struct pin_verdict dial_judge_open(const struct broker *broker, struct pin_destination *to, int fd) {
+    to->is_own = dial_is_at_host(fd);
+    return judge(broker, to, true);
 }
 
 size_t dial_screen(const struct broker *broker, const struct pin_destination *to, uint8_t (*answers)[16],
@@ -83,7 +100,7 @@ size_t dial_screen(const struct broker *broker, const struct pin_destination *to
     for (size_t i = 0; i < count; i++) {
         struct pin_destination one = *to;
         memcpy(one.address, answers[i], sizeof(one.address));
-        struct pin_verdict verdict = screen(broker, &one);
+        struct pin_verdict verdict = judge_at(broker, &one, true);
         if (!verdict.allowed) {
             *refused = verdict;
             memcpy(candidates[kept], answers[i], sizeof(one.address)); /* for the record, if it is the last */

@@ -49,7 +49,11 @@ void dial_cancel(struct dial *dial);
 void dial_tick(struct broker *broker, uint64_t now);
 int dial_timeout(const struct broker *broker, uint64_t now, int limit);
 
-/* For UDP as well: the addresses of `answers` that may be used, in their order; none: `*refused` says why. */
+/* For UDP as well. Before it is dialled: as pin_egress_judge(), and a literal address is known for one of
+ * this host's (`to->is_own`). When `fd` is connected to it: by its address, too, if it has a name. */
+struct pin_verdict dial_judge(const struct broker *broker, struct pin_destination *to);
+struct pin_verdict dial_judge_open(const struct broker *broker, struct pin_destination *to, int fd);
+/* The addresses of `answers` that may be used, in their order; none: `*refused` says why. */
 size_t dial_screen(const struct broker *broker, const struct pin_destination *to, uint8_t (*answers)[16],
                    size_t count, uint8_t candidates[][16], struct pin_verdict *verdicts,
                    struct pin_verdict *refused);

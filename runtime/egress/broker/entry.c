@@ -10,10 +10,10 @@
 #include "runtime/egress/broker/openings.h"
 
 /* What the rules and the budgets say of a new connection; a refusal is counted and told of here. */
-static struct pin_verdict judge(struct broker *broker, const struct pin_destination *to, bool is_place) {
+static struct pin_verdict judge(struct broker *broker, struct pin_destination *to, bool is_place) {
     struct pin_verdict verdict = {.reason = PIN_EGRESS_NOT_LISTED};
     if (is_place)
-        verdict = pin_egress_judge(&broker->rules, to);
+        verdict = dial_judge(broker, to);
     struct payers payers = accounts_of(&broker->accounts, verdict.rule);
     if (verdict.allowed && !payers_admit(&payers))
         verdict = (struct pin_verdict){.reason = PIN_EGRESS_BUDGET, .rule = verdict.rule};
@@ -94,7 +94,7 @@ bool entry_take(struct broker *broker, int fd, const struct sockaddr_storage *pe
     struct sockaddr_storage local = {.ss_family = AF_UNSPEC};
     socklen_t size = sizeof(local);
     bool is_named = getsockname(fd, (struct sockaddr *)&local, &size) == 0 &&
-                    broker_destination(broker, &local, &to) && pin_egress_judge(&broker->rules, &to).allowed;
+                    broker_destination(broker, &local, &to) && dial_judge(broker, &to).allowed;
     if (is_named)
         admit(broker, fd, peer);
     return is_named;

@@ -246,7 +246,7 @@ static bool read_destination(const struct broker *broker, const struct flow_ends
 
 bool flows_are_allowed(const struct broker *broker, const struct flow_ends *ends) {
     struct pin_destination to;
-    return read_destination(broker, ends, &to) && pin_egress_judge(&broker->rules, &to).allowed;
+    return read_destination(broker, ends, &to) && dial_judge(broker, &to).allowed;
 }
 
 static struct flow *new_flow(struct broker *broker, const struct flow_ends *ends,
@@ -287,7 +287,7 @@ static void begin_flow(struct broker *broker, const struct flow_ends *ends, cons
     struct pin_destination to;
     struct pin_verdict verdict = {.reason = PIN_EGRESS_NOT_LISTED};
     if (read_destination(broker, ends, &to))
-        verdict = pin_egress_judge(&broker->rules, &to);
+        verdict = dial_judge(broker, &to);
     if (verdict.allowed &&
         broker->proxy.kind != PIN_PROXY_NONE) /* no datagram goes through it, and none past it */
         verdict = (struct pin_verdict){.reason = PIN_EGRESS_PROTOCOL, .rule = verdict.rule};
@@ -438,9 +438,8 @@ void flows_judge_again(struct broker *broker) {
     struct flow *flow = broker->flows != NULL ? broker->flows->first : NULL;
     for (struct flow *following; flow != NULL; flow = following) {
         following = flow->following;
-        flow->verdict = !flow->is_open || flow->to.host == NULL
-                            ? pin_egress_judge(&broker->rules, &flow->to)
-                            : pin_egress_judge_resolved(&broker->rules, &flow->to);
+        flow->verdict = flow->is_open ? dial_judge_open(broker, &flow->to, flow->watch.fd)
+                                      : dial_judge(broker, &flow->to);
         if (!flow->verdict.allowed) {
             refuse_flow(flow, flow->verdict.reason, 0);
             continue;
