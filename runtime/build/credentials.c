@@ -9,6 +9,8 @@
 #include <linux/capability.h>
 #include <linux/securebits.h>
 
+#include "base/capabilities.h"
+
 static bool set_ids(uint32_t uid, uint32_t gid, struct pin_error *err) {
     /* the plain system calls: glibc's would signal threads that a forked child doesn't have */
     if (syscall(SYS_setresgid, gid, gid, gid) != 0 || syscall(SYS_setresuid, uid, uid, uid) != 0)
@@ -58,15 +60,6 @@ static bool raise_ambient(uint64_t ambient, struct pin_error *err) {
     return true;
 }
 
-/* What can't be had isn't asked for: an engine's user may lack it, and then the kernel has the last word. */
-static uint64_t permitted(void) {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
-    if (syscall(SYS_capget, &header, data) != 0)
-        return 0;
-    return data[0].permitted | (uint64_t)data[1].permitted << 32;
-}
-
 static bool keeps_admin(const struct pin_plan *plan) {
     bool filtered = plan->bundle->seccomp.present || plan->bundle->ceiling_filter.present;
     return plan->engine.direct && !plan->no_new_privileges && filtered;
@@ -79,8 +72,11 @@ bool pin_credentials_finish(const struct pin_plan *plan, struct pin_error *err) 
 }
 
 bool pin_credentials_drop(const struct pin_plan *plan, struct pin_error *err) {
-    uint64_t admin = keeps_admin(plan) ? (UINT64_C(1) << CAP_SYS_ADMIN) & permitted() : 0;
-    const uint64_t *sets = plan->capabilities, setpcap = (UINT64_C(1) << CAP_SETPCAP) & permitted();
+    /* what can't be had isn't asked for: an engine's user may lack it, and then the kernel has the last word
+     */
+    const uint64_t own = pin_own_capabilities().permitted;
+    const uint64_t admin = keeps_admin(plan) ? (UINT64_C(1) << CAP_SYS_ADMIN) & own : 0;
+    const uint64_t *sets = plan->capabilities, setpcap = (UINT64_C(1) << CAP_SETPCAP) & own;
     const unsigned long kept = SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NOROOT |
                                SECBIT_NOROOT_LOCKED | SECBIT_KEEP_CAPS_LOCKED;
     const unsigned long locked = kept | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;

@@ -11,16 +11,10 @@
 #include <linux/capability.h>
 #include <linux/landlock.h>
 
+#include "base/capabilities.h"
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/units.h"
-
-/* Raw capget(2): libcap's state would be made for a few bits. */
-static uint32_t get_capabilities(void) {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
-    return syscall(SYS_capget, &header, data) == 0 ? data[0].effective : 0;
-}
 
 static void get_hard_limits(struct pin_host *host) {
     for (int i = 0; i < PIN_HOST_RLIMITS; i++) {
@@ -48,7 +42,7 @@ void pin_host_get(struct pin_host *host) {
     host->uid = geteuid();
     host->gid = getegid();
     const uint32_t needed = 1u << CAP_SYS_ADMIN | 1u << CAP_SETUID | 1u << CAP_SETGID;
-    uint32_t capabilities = get_capabilities();
+    uint64_t capabilities = pin_own_capabilities().effective;
     bool first = host->uid == 0 && in_first_user_namespace();
     host->privileged = first && (capabilities & needed) == needed;
     host->raises_limits = first && (capabilities & 1u << CAP_SYS_RESOURCE) != 0;

@@ -13,6 +13,7 @@
 
 #include <linux/capability.h>
 
+#include "base/capabilities.h"
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/units.h"
@@ -104,14 +105,6 @@ void pin_oci_warn_of_plan(const struct pin_oci_options *options, const struct pi
         pin_oci_warn(options, plan->engine.unheeded[i]);
 }
 
-static uint64_t own_capabilities(void) {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
-    if (syscall(SYS_capget, &header, data) != 0)
-        return 0;
-    return data[0].permitted | (uint64_t)data[1].permitted << 32;
-}
-
 static bool is_yes(const char *path) {
     char text[4] = "";
     PIN_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -120,7 +113,7 @@ static bool is_yes(const char *path) {
 
 void pin_oci_fill_request(const struct pin_oci_options *options, struct pin_engine_request *request) {
     long kept = 0;
-    uint64_t mine = own_capabilities();
+    uint64_t mine = pin_own_capabilities().permitted;
     (void)pin_oci_parse_number(options->preserve_fds != NULL ? options->preserve_fds : "0", &kept);
     *request = (struct pin_engine_request){
         .no_pivot = options->no_pivot,
