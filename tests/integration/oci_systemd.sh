@@ -6,9 +6,8 @@ set -u
 export PINFOLD_LIBEXEC="$1"
 oci="$1/pinfold-oci --root /run/oci --systemd-cgroup"
 bundle=/run/bundle
-mkdir -p $bundle/rootfs/bin $bundle/rootfs/proc $bundle/rootfs/dev $bundle/rootfs/sys
-cp "$1/busybox" $bundle/rootfs/bin/busybox
-for name in sh sleep cat; do ln -s busybox $bundle/rootfs/bin/$name; done
+. "${0%/*}/oci_systemd_shared.sh"
+busybox_root $bundle/rootfs "$1/busybox"
 cd $bundle || exit 1
 $oci spec
 sed -i 's/"terminal": true/"terminal": false/; s/"sh"/"sleep","100"/' config.json
@@ -49,12 +48,12 @@ $oci resume one
 $oci update --memory 41943040 one
 echo "updated: $(cat $limit)"
 $oci delete --force one
-tries=0
-while { [ -e $scope ] || [ "$(systemctl is-active pinfold-one.scope)" != inactive ]; } && [ $tries -lt 200 ]; do sleep 0.1; tries=$((tries + 1)); done
+is_over() { [ ! -e $scope ] && [ "$(systemctl is-active pinfold-one.scope)" = inactive ]; }
+await is_over
 echo "left: $(systemctl is-active pinfold-one.scope) $(find /sys/fs/cgroup -name pinfold-one.scope | head -n 1) $(ls -d /sys/fs/cgroup/freezer/pods.slice 2>/dev/null) $(pgrep -c -u 0 pinfold)" # an ordinary user has some of its own
 $oci run one </dev/null >/dev/null 2>&1 &
-tries=0
-while ! $oci state one 2>/dev/null | grep -q '"running"' && [ $tries -lt 200 ]; do sleep 0.1; tries=$((tries + 1)); done
+is_running() { $oci state one 2>/dev/null | grep -q '"running"'; }
+await is_running
 systemctl kill --signal=KILL pinfold-one.scope
 wait $!
 echo "killed: $?"

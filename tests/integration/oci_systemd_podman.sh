@@ -3,26 +3,11 @@
 # usage: oci_systemd_podman.sh DIRECTORY, which holds pinfold-oci, pinfold-scope and busybox. One "name: value" a line.
 set -u
 export TMPDIR=/run HOME=/run CONTAINERS_CONF=/run/containers.conf
-printf '#!/bin/sh\nPINFOLD_LIBEXEC=%s exec %s/pinfold-oci "$@"\n' "$1" "$1" >/run/runtime # conmon hands no variables on
-chmod 755 /run/runtime
-cat >$CONTAINERS_CONF <<CONF
-[containers]
-netns="host"
-default_ulimits=["nofile=1024:1024", "nproc=1024:1024"]
-[engine]
-cgroup_manager="systemd"
-events_logger="file"
-runtime="pinfold-oci"
-runtime_supports_json=["pinfold-oci"]
-[engine.runtimes]
-pinfold-oci=["/run/runtime"]
-CONF
+. "${0%/*}/oci_systemd_shared.sh"
+podman_settings /run "$1" host
 podman() { command podman --storage-driver vfs --root /run/store --runroot /run/state "$@"; }
 
-mkdir -p /run/image/bin /run/image/etc
-cp "$1/busybox" /run/image/bin/busybox
-for name in sh sleep cat echo; do ln -s busybox /run/image/bin/$name; done
-echo root:x:0:0::/:/bin/sh >/run/image/etc/passwd
+busybox_root /run/image "$1/busybox"
 tar -C /run/image -cf /run/image.tar .
 podman import -q /run/image.tar localhost/bb >/dev/null
 
@@ -46,6 +31,6 @@ podman pod create --name pod --infra-image localhost/bb --infra-command "/bin/sl
 podman run -d --pod pod localhost/bb sleep 1000 >/dev/null
 echo "pod: $(podman pod ps --format "{{.Status}}") $(podman ps -q | wc -l)"
 podman pod rm -f -t 0 pod >/dev/null
-tries=0
-while [ "$(systemctl is-active "libpod-$id.scope")" != inactive ] && [ $tries -lt 200 ]; do sleep 0.1; tries=$((tries + 1)); done
+is_over() { [ "$(systemctl is-active "libpod-$id.scope")" = inactive ]; }
+await is_over
 echo "left: $(systemctl is-active "libpod-$id.scope") $(find /sys/fs/cgroup -path '*/freezer/*libpod*' | head -n 3)"

@@ -4,32 +4,19 @@
 # usage: oci_systemd_rootless.sh DIRECTORY, which holds pinfold-oci, pinfold-scope and busybox. One "name: value" a line.
 set -u
 place=/run/rootless
+. "${0%/*}/oci_systemd_shared.sh"
 if [ "$1" != inside ]; then
     mkdir -p $place
-    cp "$1/pinfold-oci" "$1/pinfold-scope" "$1/busybox" "$0" $place
-    printf '#!/bin/sh\nPINFOLD_LIBEXEC=%s exec %s/pinfold-oci "$@"\n' $place $place >$place/runtime # conmon hands no variables on
-    cat >$place/containers.conf <<CONF
-[containers]
-netns="none"
-default_ulimits=["nofile=1024:1024", "nproc=1024:1024"]
-[engine]
-cgroup_manager="systemd"
-events_logger="file"
-runtime="pinfold-oci"
-runtime_supports_json=["pinfold-oci"]
-[engine.runtimes]
-pinfold-oci=["$place/runtime"]
-CONF
+    cp "$1/pinfold-oci" "$1/pinfold-scope" "$1/busybox" "$0" "$1/oci_systemd_shared.sh" $place
+    podman_settings $place $place none
     cat >$place/policy.json <<POLICY
 {"pinfold": 1, "extends": ["oci"], "engine": {"roots": {"add": ["/home/dev/rootfs"]}, "write": {"add": ["/home/dev/store/*-containers", "/run/user/*/state/*-containers"]}}}
 POLICY
     chmod -R a+rX $place
-    chmod 755 $place/runtime
     useradd -m --add-subids-for-system dev
     chown dev $place/policy.json # in podman's user namespace, what is root's is nobody's
     loginctl enable-linger dev
-    tries=0
-    while [ ! -S "/run/user/$(id -u dev)/bus" ] && [ $tries -lt 600 ]; do sleep 0.1; tries=$((tries + 1)); done
+    await test -S "/run/user/$(id -u dev)/bus"
     exec systemd-run --machine=dev@ --user --unit=web.service --pipe --wait -q -p Delegate=yes sh "$place/${0##*/}" inside
 fi
 
@@ -37,10 +24,7 @@ cd || exit 1
 XDG_RUNTIME_DIR=/run/user/$(id -u)
 export XDG_RUNTIME_DIR DBUS_SESSION_BUS_ADDRESS="unix:path=$XDG_RUNTIME_DIR/bus" CONTAINERS_CONF=$place/containers.conf
 podman() { command podman --storage-driver vfs --root ~/store --runroot "$XDG_RUNTIME_DIR/state" "$@"; }
-mkdir -p rootfs/bin rootfs/etc rootfs/proc rootfs/sys rootfs/dev rootfs/run rootfs/tmp
-cp $place/busybox rootfs/bin
-for name in sh sleep cat echo; do ln -s busybox rootfs/bin/$name; done
-echo root:x:0:0::/:/bin/sh >rootfs/etc/passwd
+busybox_root rootfs $place/busybox
 
 podman run -d --name one --pidfile pid --memory 64m --pids-limit 20 --rootfs ~/rootfs sleep 1000 >/dev/null
 group=$(sed -n 's/^0:://p' "/proc/$(cat pid)/cgroup")
@@ -48,8 +32,7 @@ echo "group: $group"
 echo "limits: $(cat "/sys/fs/cgroup$group/memory.max" "/sys/fs/cgroup$group/pids.max" | tr '\n' ' ')"
 echo "exec: $(podman exec one echo inside)"
 podman rm -f -t 0 one >/dev/null
-tries=0
-while [ -e "/sys/fs/cgroup${group%/container}" ] && [ $tries -lt 200 ]; do sleep 0.1; tries=$((tries + 1)); done
+await test ! -e "/sys/fs/cgroup${group%/container}"
 echo "left: $(ls -d "/sys/fs/cgroup${group%/container}" 2>/dev/null)"
 
 # As podman's units of systemd have it: in the service itself, and with the operator's policy above.

@@ -14,8 +14,8 @@ import time
 import pytest
 
 from oci_attacks import MS_BIND, ROUNDS, edit, in_a_child, libc, outside, with_python  # noqa: F401 (fixture)
-from test_oci import oci  # noqa: F401 (fixture)
-from test_oci_ceiling import governed  # noqa: F401 (fixture)
+from oci_world import oci  # noqa: F401 (fixture)
+from oci_world import governed  # noqa: F401 (fixture)
 
 # ---- A: launch, descriptors, exec -------------------------------------------------------------------------------------
 

@@ -1,87 +1,36 @@
-"""pinfold-oci under a policy: what an engine's bundle may ask for, what it gets, its egress and its audit log."""
+"""pinfold-oci under a policy: what an engine's bundle may ask for, and what it gets."""
 import json
 import os
-import pathlib
 import shutil
-import socket
 import subprocess
-import time
 
 import pytest
 
-from egress_world import internet, world  # noqa: F401 (fixtures)
-from test_oci import Oci, oci  # noqa: F401
-
-CALLS = [line.split()[0] for line in (pathlib.Path(__file__).parents[2] / "policy/data/calls.txt").read_text().splitlines()
-         if line and line[0].isalpha()]
-FILTER = {"defaultAction": "SCMP_ACT_ERRNO", "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"],
-          "syscalls": [{"names": CALLS, "action": "SCMP_ACT_ALLOW"}]}
-NETWORK_NONE = [{"type": name} for name in ("pid", "network", "ipc", "uts", "mount")]
-
-
-class Governed(Oci):
-    """The runtime with `--policy`; bundles have a filter, as those of engines do."""
-    policy = "oci"
-    more: list[str] = []
-
-    def argv(self, *words):
-        return [*self.more, *super().argv("--policy", self.policy, *words)]
-
-    def call(self, *words, **more):
-        more.setdefault("env", {**os.environ, "PINFOLD_LIBEXEC": str(self.program.parent), **self.env})
-        return super().call(*words, **more)
-
-    def bundle(self, *args, **changes):
-        changes.setdefault("linux__seccomp", FILTER)
-        return super().bundle(*args, **changes)
-
-    def under(self, **fields):
-        path = self.home / f"policy{len(list(self.home.glob('policy*')))}.json"
-        path.write_text(json.dumps({"pinfold": 1, "extends": ["oci"], **fields}))
-        os.chmod(path, 0o644)
-        self.policy = str(path)
-
-    def log(self):
-        path = self.home / "audit/audit.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-    def events(self, name):
-        return [line["event"] for line in self.log() if line["sandbox"] == name]
-
-
-@pytest.fixture
-def governed(programs, tmp_path):
-    (tmp_path / "audit").mkdir(mode=0o700)
-    runtime = Governed(programs / "pinfold-oci", tmp_path)
-    runtime.env = {"PINFOLD_AUDIT": str(tmp_path / "audit/audit.jsonl")}
-    yield runtime
-    for name in runtime.names:
-        runtime.call("delete", "--force", name)
-    assert not runtime.root.exists() or list(runtime.root.iterdir()) == []
+from oci_world import FILTER, NETWORK_NONE, governed, oci, without  # noqa: F401 (fixtures)
 
 
 # what is granted
 
-def test_what_engines_send_by_default_runs_with_both_filters(governed):
+def test_what_engines_send_by_default_runs_with_both_filters(governed):  # noqa: F811
     done = governed.run("cat", "/proc/self/status")
     assert done.returncode == 0, done.stderr
     status = dict(line.split(":\t", 1) for line in done.stdout.decode().splitlines() if ":\t" in line)
     assert status["Seccomp_filters"] == "2"
 
 
-def test_without_a_policy_it_is_a_plain_runtime_and_says_so(oci, governed):
+def test_without_a_policy_it_is_a_plain_runtime_and_says_so(oci, governed):  # noqa: F811
     assert json.loads(oci.ok("features").stdout)["annotations"]["io.pinfold.ceiling"] == "none"
     assert json.loads(governed.ok("features").stdout)["annotations"]["io.pinfold.ceiling"] == "oci"
     assert oci.run("true", hooks={"prestart": [{"path": "/bin/true"}]}).returncode == 0
 
 
-def test_limits_that_a_bundle_leaves_open_are_the_policy_s(governed):
+def test_limits_that_a_bundle_leaves_open_are_the_policy_s(governed):  # noqa: F811
     governed.under(resources={"files": 99, "core": 0})
     done = governed.run("sh", "-c", "ulimit -n; ulimit -c", process__rlimits=[])
     assert done.stdout.split() == [b"99", b"0"], done.stderr
 
 
-def test_a_tmpfs_without_a_size_gets_the_policy_s(governed):
+def test_a_tmpfs_without_a_size_gets_the_policy_s(governed):  # noqa: F811
     governed.under(filesystem={"tmp": "3MiB"})
     folder = governed.bundle("cat", "/proc/mounts")
     config = json.loads((folder / "config.json").read_text())
@@ -100,10 +49,6 @@ def bind(source, target="/mnt", *options):
 
 def with_mounts(*more):
     return {"mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}, *more]}
-
-
-def without(*names):
-    return {"linux__namespaces": [ns for ns in NETWORK_NONE if ns["type"] not in names]}
 
 
 MAPS = [{"containerID": 0, "hostID": 0, "size": 1000}]
@@ -166,6 +111,7 @@ REFUSED = {
 
 
 # what a plain runtime can't do here either, and why: these have no control
+
 IMPOSSIBLE = {
     "hook of another name": "ends with an error", "hook with a variable": "ends with an error", "hook inside": "no such program inside",
     "an agent": "there is no agent", "an agent for all else": "there is no agent", "root outside": "there is no such root",
@@ -178,7 +124,7 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_breaks_the_wall_is_refused_by_name_and_runs_without_the_ceiling(governed, oci, case):
+def test_what_breaks_the_wall_is_refused_by_name_and_runs_without_the_ceiling(governed, oci, case):  # noqa: F811
     changes, words = REFUSED[case]
     done = governed.run("true", **changes)
     assert done.returncode == 1 and words in done.stderr, done.stderr
@@ -188,14 +134,14 @@ def test_what_breaks_the_wall_is_refused_by_name_and_runs_without_the_ceiling(go
         assert plain.returncode == 0, plain.stderr
 
 
-def under_manager(governed, manager, *args, **changes):
+def under_manager(governed, manager, *args, **changes):  # noqa: F811
     argv = governed.argv("run", "--bundle", governed.bundle(*args, **changes), governed.name())
     verb = argv.index("run")
     return subprocess.run([*argv[:verb], "--cgroup-manager", manager, *argv[verb:]], capture_output=True, check=False,
                           stdin=subprocess.DEVNULL, env={**os.environ, "PINFOLD_LIBEXEC": str(governed.program.parent), **governed.env})
 
 
-def test_a_container_without_a_group_has_neither_devices_nor_a_way_past_the_limits(governed):
+def test_a_container_without_a_group_has_neither_devices_nor_a_way_past_the_limits(governed):  # noqa: F811
     own = {**USERNS, "linux__uidMappings": OWN, "linux__gidMappings": OWN}
     refused = under_manager(governed, "disabled", "true")
     assert refused.returncode == 1 and b"--cgroup-manager" in refused.stderr and b"devices" in refused.stderr, refused.stderr
@@ -208,14 +154,14 @@ def test_a_container_without_a_group_has_neither_devices_nor_a_way_past_the_limi
     assert refused.returncode == 1 and b"--cgroup-manager" in refused.stderr, refused.stderr
 
 
-def test_a_group_of_the_bundle_s_is_where_the_policy_lets_it_be(governed):
+def test_a_group_of_the_bundle_s_is_where_the_policy_lets_it_be(governed):  # noqa: F811
     place = f"pinfold-ceiling-{os.getpid()}"
     governed.under(engine={"cgroups": {"add": [f"/{place}"]}})
     done = governed.run("cat", "/proc/self/cgroup", linux__cgroupsPath=f"/{place}")
     assert done.returncode == 0 and f":/{place}\n".encode() in done.stdout, (done.stdout, done.stderr)
 
 
-def test_every_field_is_listed_at_once(governed):
+def test_every_field_is_listed_at_once(governed):  # noqa: F811
     done = governed.run("true", process__oomScoreAdj=-1000, linux__seccomp=None, root__path="/",
                         hooks={"prestart": [{"path": "/bin/true"}]}, linux__sysctl={"vm.swappiness": "1"})
     for words in (b"oomScoreAdj", b"unfiltered", b"/engine/roots", b"/engine/hooks", b"vm.swappiness"):
@@ -223,13 +169,13 @@ def test_every_field_is_listed_at_once(governed):
     assert not governed.root.exists() or list(governed.root.iterdir()) == []
 
 
-def test_the_host_s_namespace_is_refused_by_its_path_too(governed):
+def test_the_host_s_namespace_is_refused_by_its_path_too(governed):  # noqa: F811
     spaces = [ns if ns["type"] != "network" else {"type": "network", "path": f"/proc/{os.getpid()}/ns/net"} for ns in NETWORK_NONE]
     done = governed.run("true", linux__namespaces=spaces)
     assert done.returncode == 1 and b"host's own network namespace" in done.stderr, done.stderr
 
 
-def test_a_container_s_namespace_may_be_joined(governed):
+def test_a_container_s_namespace_may_be_joined(governed):  # noqa: F811
     name = governed.start("sleep", "60")
     pid = governed.state(name)["pid"]
     spaces = [ns if ns["type"] != "network" else {"type": "network", "path": f"/proc/{pid}/ns/net"} for ns in NETWORK_NONE]
@@ -237,7 +183,7 @@ def test_a_container_s_namespace_may_be_joined(governed):
     assert os.readlink(f"/proc/{pid}/ns/net").encode() in done.stdout, done.stderr
 
 
-def test_a_link_in_the_place_of_the_root_or_of_a_bind_is_refused(governed, tmp_path):
+def test_a_link_in_the_place_of_the_root_or_of_a_bind_is_refused(governed, tmp_path):  # noqa: F811
     folder = governed.bundle("true")
     shutil.rmtree(folder / "rootfs")
     os.symlink("/", folder / "rootfs")
@@ -250,7 +196,7 @@ def test_a_link_in_the_place_of_the_root_or_of_a_bind_is_refused(governed, tmp_p
     assert done.returncode == 1 and b"symbolic link" in done.stderr, done.stderr
 
 
-def test_hooks_binds_and_roots_that_are_listed_are_granted(governed, tmp_path):
+def test_hooks_binds_and_roots_that_are_listed_are_granted(governed, tmp_path):  # noqa: F811
     (tmp_path / "data").mkdir()
     os.symlink("/bin/sh", tmp_path / "hook")
     governed.under(engine={"write": [str(tmp_path / "data")], "hooks": [f"{os.path.realpath('/bin/sh')} x"]})
@@ -260,7 +206,7 @@ def test_hooks_binds_and_roots_that_are_listed_are_granted(governed, tmp_path):
     assert (tmp_path / "data/inside").exists() and (tmp_path / "ran").exists()
 
 
-def test_a_hook_s_link_that_is_turned_after_create_is_judged_again(governed, tmp_path):
+def test_a_hook_s_link_that_is_turned_after_create_is_judged_again(governed, tmp_path):  # noqa: F811
     (tmp_path / "data").mkdir()
     os.symlink(os.path.realpath("/bin/true"), tmp_path / "data/hook")
     governed.under(engine={"write": [str(tmp_path / "data")], "hooks": [f"{os.path.realpath('/bin/true')} x"]})
@@ -276,7 +222,7 @@ def test_a_hook_s_link_that_is_turned_after_create_is_judged_again(governed, tmp
 
 
 @pytest.mark.parametrize("options", [["ro"], ["rrw", "ro"]])
-def test_what_may_be_read_can_not_be_written_beneath_other_mounts_either(governed, tmp_path, options):
+def test_what_may_be_read_can_not_be_written_beneath_other_mounts_either(governed, tmp_path, options):  # noqa: F811
     below = tmp_path / "data/below"
     below.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", below], check=True)
@@ -303,7 +249,7 @@ def run_idmapped(runtime, data, maps, *options):
     return runtime.call("run", "--bundle", folder, runtime.name())
 
 
-def test_an_idmapped_mount_leaves_no_set_id_program_of_the_host_s_root(governed, oci, tmp_path):
+def test_an_idmapped_mount_leaves_no_set_id_program_of_the_host_s_root(governed, oci, tmp_path):  # noqa: F811
     data = tmp_path / "data"
     data.mkdir()
     oci.count = 100 # the two share a folder
@@ -324,7 +270,7 @@ def test_an_idmapped_mount_leaves_no_set_id_program_of_the_host_s_root(governed,
     assert os.stat(data / "left").st_uid == 200000
 
 
-def test_groups_are_the_policy_s_in_create_and_exec(governed):
+def test_groups_are_the_policy_s_in_create_and_exec(governed):  # noqa: F811
     governed.under(identity={"user": 65534, "group": 65534}, capabilities=[])
     user = {"process__user": {"uid": 65534, "gid": 65534}, "process__capabilities": {}}
     more = {"process__user": {"uid": 65534, "gid": 65534, "additionalGids": [6]}, "process__capabilities": {}}
@@ -333,7 +279,7 @@ def test_groups_are_the_policy_s_in_create_and_exec(governed):
     assert b"/process/user/additionalGids" in governed.call("exec", "--additional-gids", "6", name, "true").stderr
 
 
-def test_privileged_takes_devices_and_masks_but_no_hooks(governed):
+def test_privileged_takes_devices_and_masks_but_no_hooks(governed):  # noqa: F811
     governed.under(privileged=True, engine={"unfiltered": True})
     rules = {"linux__resources": {"devices": [{"allow": True, "access": "rwm"}]}, "linux__maskedPaths": [],
              "linux__readonlyPaths": [], "linux__seccomp": None}
@@ -343,7 +289,7 @@ def test_privileged_takes_devices_and_masks_but_no_hooks(governed):
 
 # exec and update are under the same ceiling
 
-def test_exec_gets_no_more_than_the_container(governed, tmp_path):
+def test_exec_gets_no_more_than_the_container(governed, tmp_path):  # noqa: F811
     name = governed.start("sleep", "60")
     assert b"/capabilities" in governed.call("exec", "--cap", "CAP_SYS_ADMIN", name, "true").stderr
     process = {"args": ["true"], "cwd": "/", "user": {"uid": 0, "gid": 0},
@@ -354,14 +300,14 @@ def test_exec_gets_no_more_than_the_container(governed, tmp_path):
     assert b"Seccomp_filters:\t2" in done.stdout
 
 
-def test_exec_holds_to_the_policy_of_create_and_not_to_the_command_line(governed):
+def test_exec_holds_to_the_policy_of_create_and_not_to_the_command_line(governed):  # noqa: F811
     governed.under(name="narrow")
     name = governed.start("sleep", "60")
     governed.under(name="wide", capabilities={"add": ["CAP_SYS_ADMIN"]})
     assert b"/capabilities" in governed.call("exec", "--cap", "CAP_SYS_ADMIN", name, "true").stderr
 
 
-def test_update_raises_nothing_above_the_policy(governed):
+def test_update_raises_nothing_above_the_policy(governed):  # noqa: F811
     governed.under(resources={"memory": "64MiB", "swap": "64MiB", "pids": 20})
     name = governed.start("sleep", "60")
     assert b"/resources/pids" in governed.call("update", "--pids-limit", "50", name).stderr
@@ -370,7 +316,7 @@ def test_update_raises_nothing_above_the_policy(governed):
     assert b"/resources/pids" in governed.run("true", linux__resources={"pids": {"limit": 21}}).stderr
 
 
-def test_half_of_a_limit_changes_no_other_half(governed):
+def test_half_of_a_limit_changes_no_other_half(governed):  # noqa: F811
     governed.under(resources={"cpus": 0.5, "memory": "128MiB", "swap": 0})
     name = governed.start("sleep", "60", linux__resources={"memory": {"limit": 32 << 20}})
     assert b"/cpu/period" in governed.call("update", "--cpu-period", "1000", name).stderr
@@ -380,7 +326,7 @@ def test_half_of_a_limit_changes_no_other_half(governed):
     governed.ok("update", "--cpu-period", "50000", "--cpu-quota", "25000", name)
 
 
-def test_a_limit_of_zero_asks_for_nothing_and_lifts_none(governed):
+def test_a_limit_of_zero_asks_for_nothing_and_lifts_none(governed):  # noqa: F811
     governed.under(resources={"pids": 20, "memory": "64MiB", "swap": "64MiB", "cpus": 0.5})
     zero = {"pids": {"limit": 0}, "memory": {"limit": 0, "swap": 0, "reservation": 0}, "cpu": {"quota": 0, "period": 0, "shares": 0}}
     script = "cd /sys/fs/cgroup; cat pids*/pids.max memory*/memory.limit_in_bytes cpu*/cpu.cfs_quota_us || cat pids.max memory.max cpu.max"
@@ -397,7 +343,7 @@ def annotated(name):
     return {"annotations": {"io.pinfold.policy": name}}
 
 
-def test_a_bundle_may_choose_less_and_never_more(governed, tmp_path):
+def test_a_bundle_may_choose_less_and_never_more(governed, tmp_path):  # noqa: F811
     folder = tmp_path / "installed"
     folder.mkdir()
     for name, fields in {"less": {"capabilities": []}, "more": {"capabilities": {"add": ["CAP_SYS_ADMIN"]}}}.items():
@@ -412,12 +358,12 @@ def test_a_bundle_may_choose_less_and_never_more(governed, tmp_path):
         assert governed.run("true", **annotated(name)).returncode == 1
 
 
-def test_without_an_operator_s_policy_an_annotation_is_still_a_ceiling(oci, governed):
+def test_without_an_operator_s_policy_an_annotation_is_still_a_ceiling(oci, governed):  # noqa: F811
     done = oci.run("true", linux__seccomp=None, **annotated("oci"))
     assert done.returncode == 1 and b"/engine/unfiltered" in done.stderr
 
 
-def test_a_policy_that_can_not_be_kept_beneath_an_engine_is_refused(governed):
+def test_a_policy_that_can_not_be_kept_beneath_an_engine_is_refused(governed):  # noqa: F811
     governed.policy = "tool"
     done = governed.run("true")
     for pointer in (b"/resources/wall_time", b"/resources/stdout"):
@@ -425,221 +371,8 @@ def test_a_policy_that_can_not_be_kept_beneath_an_engine_is_refused(governed):
 
 
 @pytest.mark.parametrize("fault", ["{", '{"pinfold": 1, "hooks": []}', None])
-def test_a_policy_that_can_not_be_read_is_no_policy_to_do_without(governed, tmp_path, fault):
+def test_a_policy_that_can_not_be_read_is_no_policy_to_do_without(governed, tmp_path, fault):  # noqa: F811
     governed.policy = str(tmp_path / "broken.json")
     if fault is not None:
         (tmp_path / "broken.json").write_text(fault)
     assert governed.run("true").returncode == 1
-
-
-# the audit log
-
-def test_the_log_tells_of_the_life_of_a_container(governed):
-    governed.under(audit={"record": ["lifecycle"], "require_labels": ["tenant"]})
-    label = {"annotations": {"io.pinfold.labels": '{"tenant": "a"}'}}
-    name = governed.start("sh", "-c", "sleep 60; exit 5", **label)
-    governed.ok("exec", name, "true")
-    governed.ok("kill", name, "KILL")
-    governed.wait(name)
-    refused = governed.run("true", hooks={"prestart": [{"path": "/bin/true"}]})
-    assert refused.returncode == 1 and b"tenant" in refused.stderr
-    deadline = time.monotonic() + 60
-    while "end" not in governed.events(name):
-        assert time.monotonic() < deadline, governed.log()
-        time.sleep(0.05)
-    assert governed.events(name) == ["create", "start", "exec", "end"]
-    log = governed.log()
-    assert all(line["labels"] == {"tenant": "a"} for line in log if line["event"] in ("create", "exec", "end"))
-    refusal = next(line for line in log if line["event"] == "refusal")
-    assert {finding["pointer"] for finding in refusal["data"]["findings"]} >= {"/engine/hooks/0"}
-
-
-def test_a_container_whose_start_can_not_be_recorded_is_not_made(governed):
-    governed.under(audit={"record": ["lifecycle"]})
-    governed.env["PINFOLD_AUDIT"] = "/proc/audit.jsonl"
-    done = governed.run("true")
-    assert done.returncode == 1 and b"audit log" in done.stderr
-
-
-# egress
-
-@pytest.fixture
-def online(governed, internet):  # noqa: F811
-    governed.more = ["nsenter", f"--net=/run/netns/{internet.host}"]
-    governed.env["PINFOLD_RESOLV_CONF"] = str(internet.resolv)
-    governed.under(network={"egress": [{"host": "api.example.com", "ports": [80]}, {"host": "www.example.com", "ports": [80]}]},
-                   audit={"record": ["lifecycle", "egress"]})
-    return governed
-
-
-def asks(*hosts):
-    rules = [{"to": host, "ports": ["80"], "protocol": "tcp"} for host in hosts]
-    return {"annotations": {"io.pinfold.egress": json.dumps(rules)}}
-
-
-def fetch(host):
-    """A busybox that is linked statically finds no resolver library: it asks by nslookup."""
-    return (f"a=$(nslookup {host} | sed -n 's/^Address: *\\([0-9.]*\\)$/\\1/p' | tail -n 1);"
-            f"printf 'GET / HTTP/1.0\\r\\nHost: {host}\\r\\n\\r\\n' | nc -w 5 ${{a:-{host}}} 80 2>&1 | grep -q ^HTTP"
-            f" && echo {host} reached || echo {host} not;")
-
-
-def online_bundle(online, script, **changes):
-    folder = online.bundle("sh", "-c", script, **changes)
-    for tool in ("nc", "nslookup", "sed", "tail", "printf", "grep"):
-        os.symlink("busybox", folder / "rootfs/bin" / tool)
-    (folder / "rootfs/etc/resolv.conf").write_text("nameserver 192.0.2.1\n")
-    return folder
-
-
-def test_egress_reaches_the_asked_host_alone_and_is_recorded(online, internet):  # noqa: F811
-    name = online.name()
-    script = fetch("api.example.com") + fetch("www.example.com") + fetch("192.0.2.10")
-    done = online.call("run", "--bundle", online_bundle(online, script, **asks("api.example.com")), name)
-    assert done.stdout.splitlines() == [b"api.example.com reached", b"www.example.com not", b"192.0.2.10 not"], done.stderr
-    deadline = time.monotonic() + 60
-    while "end" not in online.events(name):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    facts = [line["data"] for line in online.log() if line["event"] == "egress"]
-    assert any(fact["event"] in ("connect", "open") and fact.get("host") == "api.example.com" for fact in facts), facts
-    refused = [fact for fact in facts if fact["event"] == "refuse"]
-    assert refused and all(fact["why"]["verdict"] == "deny" and fact["why"]["edit"] for fact in refused), facts
-    assert online.log()[-1]["event"] == "end" and online.log()[-1]["data"]["exit_code"] == 0
-
-
-def test_a_detached_container_keeps_its_egress_until_its_end(online, internet):  # noqa: F811
-    folder = online_bundle(online, "while ! [ -e /tmp/go ]; do sleep 0.1; done;" + fetch("api.example.com") + "sleep 60",
-                           root__readonly=False, **asks("api.example.com"))
-    name = online.name()
-    with open(online.home / "out", "wb") as out:
-        online.ok("create", "--bundle", folder, name, stdout=out, stderr=subprocess.DEVNULL)
-    online.ok("start", name)
-    (folder / "rootfs/tmp/go").touch()
-    deadline = time.monotonic() + 60
-    while b"reached" not in (online.home / "out").read_bytes():
-        assert time.monotonic() < deadline, (online.home / "out").read_bytes()
-        time.sleep(0.05)
-    online.ok("delete", "--force", name)
-    deadline = time.monotonic() + 60
-    while brokers_of(online):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def brokers_of(runtime):
-    """Processes of ours that are left: the keeper and its broker have this test's log in their environment."""
-    mark, left = runtime.env["PINFOLD_AUDIT"].encode(), []
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
-                left.append(entry.name)
-        except OSError:
-            continue
-    return left
-
-
-def test_the_network_closes_when_its_keeper_is_killed(online, internet):  # noqa: F811
-    folder = online_bundle(online, "while ! [ -e /tmp/go ]; do sleep 0.1; done;" + fetch("api.example.com") + "sleep 60",
-                           root__readonly=False, **asks("api.example.com"))
-    name = online.name()
-    with open(online.home / "out", "wb") as out:
-        online.ok("create", "--bundle", folder, name, stdout=out, stderr=subprocess.DEVNULL)
-    online.ok("start", name)
-    keepers = [pid for pid in brokers_of(online)
-               if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "pinfold-keeper"]
-    assert len(keepers) == 1
-    os.kill(int(keepers[0]), 9)
-    (folder / "rootfs/tmp/go").touch()
-    deadline = time.monotonic() + 60
-    while b"api.example.com" not in (online.home / "out").read_bytes():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert b"not" in (online.home / "out").read_bytes()
-
-
-def test_a_dead_broker_closes_the_network_and_the_record_of_the_end_says_so(online, internet):  # noqa: F811
-    folder = online_bundle(online, "while ! [ -e /tmp/go ]; do sleep 0.1; done;" + fetch("api.example.com"),
-                           root__readonly=False, **asks("api.example.com"))
-    name = online.name()
-    with open(online.home / "out", "wb") as out:
-        online.ok("create", "--bundle", folder, name, stdout=out, stderr=subprocess.DEVNULL)
-    online.ok("start", name)
-    keeper, = [pid for pid in brokers_of(online) if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "pinfold-keeper"]
-    broker, = pathlib.Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
-    os.kill(int(broker), 9)
-    (folder / "rootfs/tmp/go").touch()
-    deadline = time.monotonic() + 60
-    while "end" not in online.events(name):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert b"not" in (online.home / "out").read_bytes() and online.log()[-1]["data"]["missing"] == ["egress"]
-    online.ok("delete", "--force", name)
-
-
-def test_the_record_of_the_end_says_what_was_sent_and_is_lost(online, internet):  # noqa: F811
-    online.under(network={"egress": [{"host": "api.example.com", "ports": [7001]}], "limits": {"rate": 1024, "drain": "0s"}},
-                 audit={"record": ["lifecycle"]})
-    sends = (f"{fetch('api.example.com').split(';')[0]};"  # what the pipe doesn't hold nc has sent; the rate holds it back
-             "(head -c 150000 /dev/zero; touch /tmp/sent; sleep 600) | nc $a 7001 > /dev/null")
-    rule = [{"to": "api.example.com", "ports": ["7001"], "protocol": "tcp"}]
-    folder = online_bundle(online, sends, root__readonly=False, annotations={"io.pinfold.egress": json.dumps(rule)})
-    os.symlink("busybox", folder / "rootfs/bin/head")
-    name = online.name()
-    with open(online.home / "errors", "wb") as errors:
-        done = online.call("create", "--bundle", folder, name, stdout=subprocess.DEVNULL, stderr=errors)
-    assert done.returncode == 0, (online.home / "errors").read_text()
-    online.ok("start", name)
-    deadline = time.monotonic() + 30
-    while not (folder / "rootfs/tmp/sent").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    online.ok("delete", "--force", name)
-    deadline = time.monotonic() + 20
-    while "end" not in online.events(name):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    egress = online.log()[-1]["data"]["egress"]
-    assert egress["allowed"] == 1 and 0 < egress["undelivered"] <= 150000 - egress["bytes_out"] and egress["cpu_ms"] >= 0
-
-
-def test_an_engine_publishes_ports_by_itself(governed):
-    governed.under(network={"publish": ["8080=127.0.0.1:0", "8080=unix:x"]}, audit={"record": ["lifecycle", "egress"]})
-    name = governed.name()
-    done = governed.call("run", "--bundle", governed.bundle("sh", "-c", "echo ran"), name)
-    assert done.returncode == 0 and done.stdout == b"ran\n" and b"published" not in done.stderr, done.stderr
-    assert not [line for line in governed.log() if line["event"] == "egress"]
-    asked = governed.bundle("true", annotations={"io.pinfold.publish": '["8080=127.0.0.1:0"]'})
-    refused = governed.call("run", "--bundle", asked, governed.name())
-    assert refused.returncode == 1 and b"io.pinfold" in refused.stderr
-
-
-def test_egress_needs_an_empty_network_and_a_broker(online, internet):  # noqa: F811
-    refused = online.run("true", **asks("api.example.com"), **without("network"))
-    assert b"io.pinfold.egress" in refused.stderr and refused.returncode == 1
-    done = online.call("run", "--bundle", online.bundle("true", **asks("api.example.com")), online.name(),
-                       env={**os.environ, **online.env, "PINFOLD_LIBEXEC": "/nonexistent"})
-    assert done.returncode == 1 and b"broker" in done.stderr
-    assert b"/network/egress" in online.run("true", **asks("other.example.com")).stderr
-
-
-# a filter's agent (without a ceiling)
-
-def test_an_agent_gets_the_listener_with_the_state(oci, tmp_path):
-    path = tmp_path / "agent"
-    agent = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    agent.bind(str(path))
-    agent.listen(1)
-    agent.settimeout(20)
-    changes = {"linux__seccomp": {"defaultAction": "SCMP_ACT_ALLOW", "listenerPath": str(path), "listenerMetadata": "meta",
-                                  "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_NOTIFY"}]}}
-    name = oci.create("sh", "-c", "echo ready; sleep 60", **changes)
-    connection, _ = agent.accept()
-    connection.settimeout(20)
-    oci.ok("start", name)
-    data, descriptors, _, _ = socket.recv_fds(connection, 65536, 1)
-    told = json.loads(data)
-    assert told["fds"] == ["seccompFd"] and told["metadata"] == "meta"
-    assert told["state"]["id"] == name and told["pid"] == oci.state(name)["pid"]
-    assert os.readlink(f"/proc/self/fd/{descriptors[0]}") == "anon_inode:seccomp notify"
-    os.close(descriptors[0])

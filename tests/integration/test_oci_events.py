@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from test_oci import oci  # noqa: F401 (fixture)
+from oci_world import oci  # noqa: F401 (fixture)
 
 EAT = "head -c 64m /dev/zero | tail -c 64m >/dev/null"  # tail keeps all of it
 

@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from test_oci import oci  # noqa: F401 (fixture)
+from oci_world import oci  # noqa: F401 (fixture)
 
 if shutil.which("strace") is None:
     pytest.skip("needs strace", allow_module_level=True)

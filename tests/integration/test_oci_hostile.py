@@ -12,8 +12,8 @@ import subprocess
 import pytest
 
 from oci_attacks import edit, outside, tree_of  # noqa: F401 (fixture)
-from test_oci import oci  # noqa: F401 (fixture)
-from test_oci_ceiling import governed  # noqa: F401 (fixture)
+from oci_world import oci  # noqa: F401 (fixture)
+from oci_world import governed  # noqa: F401 (fixture)
 
 PLAIN = '{"ociVersion": "1.0.2", "root": {"path": "rootfs"}, "process": {"args": ["true"], "cwd": "/"}'
 TEXTS = {

@@ -13,8 +13,8 @@ import subprocess
 import pytest
 
 from oci_attacks import MNT_DETACH, MS_BIND, MS_REC, PROC, ROUNDS, Exchange, edit, in_a_child, libc, outside, tree_of, with_python  # noqa: F401 (fixture)
-from test_oci import oci  # noqa: F401 (fixture)
-from test_oci_ceiling import governed  # noqa: F401 (fixture)
+from oci_world import oci  # noqa: F401 (fixture)
+from oci_world import governed  # noqa: F401 (fixture)
 
 # ---- B: files and mounts ----------------------------------------------------------------------------------------------
 

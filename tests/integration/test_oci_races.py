@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from test_oci import oci  # noqa: F401 (fixture)
+from oci_world import oci  # noqa: F401 (fixture)
 
 ROUNDS = int(os.environ.get("PINFOLD_RACE_ROUNDS", "60"))
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

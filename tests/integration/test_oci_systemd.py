@@ -24,7 +24,7 @@ def collect(share):
         if found is None:
             pytest.skip(f"{name} isn't built: libsystemd is missing")
         shutil.copy(found, share)
-    for script in ("oci_systemd.sh", "oci_systemd_podman.sh", "oci_systemd_rootless.sh"):
+    for script in ("oci_systemd.sh", "oci_systemd_podman.sh", "oci_systemd_rootless.sh", "oci_systemd_shared.sh"):
         shutil.copy(HERE / script, share)
 
 
