@@ -12,8 +12,11 @@
 #include <linux/sched.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/units.h"
 
-enum { WORDS_MOST = 256 };
+enum { WORDS_MOST = 256, LOOK_MS = 50 };
+enum hook_end { HOOK_ENDED, HOOK_LATE, HOOK_CALLED_OFF };
 
 static bool copy_words(const char *const *from, size_t count, char *to[WORDS_MOST]) {
     if (count >= WORDS_MOST)
@@ -43,19 +46,39 @@ _Noreturn static void execute(const struct pin_bundle_hook *hook, int input) {
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-static bool wait_for(pid_t pid, int pidfd, uint32_t timeout_s, int *status) {
+static enum hook_end wait_for(pid_t pid, int pidfd, uint32_t timeout_s, const struct pin_hook_watch *watch,
+                              int *status) {
+    uint64_t end_ns = timeout_s > 0 ? pin_later(pin_now_ns(), timeout_s * PIN_NS_PER_S) : UINT64_MAX;
     struct pollfd ended = {.fd = pidfd, .events = POLLIN};
-    int ready;
-    while ((ready = poll(&ended, 1, timeout_s > 0 ? (int)(timeout_s * 1000) : -1)) < 0 && errno == EINTR)
-        ;
-    if (ready == 0) /* with all that it has started, or that would hold on to our stdio */
+    enum hook_end end = HOOK_ENDED;
+    while (end == HOOK_ENDED && poll(&ended, 1, LOOK_MS) <= 0) {
+        if (pin_now_ns() >= end_ns)
+            end = HOOK_LATE;
+        else if (watch != NULL && watch->is_over(watch->self))
+            end = HOOK_CALLED_OFF;
+    }
+    if (end != HOOK_ENDED) /* with all that it has started, or that would hold on to our stdio */
         (void)kill(-pid, SIGKILL);
     while (waitpid(pid, status, 0) < 0 && errno == EINTR)
         ;
-    return ready > 0;
+    return end;
 }
 
-static bool run_one(const struct pin_bundle_hook *hook, const char *state, struct pin_error *err) {
+static bool judge(const struct pin_bundle_hook *hook, enum hook_end end, int status, struct pin_error *err) {
+    switch (end) {
+    case HOOK_LATE:
+        return pin_fail(err, PIN_ERROR_SYSTEM, "it ran past its timeout of %u s", hook->timeout_s);
+    case HOOK_CALLED_OFF: return pin_fail(err, PIN_ERROR_BUSY, "the container is being deleted");
+    case HOOK_ENDED: break;
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        return pin_fail(err, PIN_ERROR_NOT_FOUND, "no such file or directory");
+    return status == 0 || pin_fail(err, PIN_ERROR_SYSTEM, "exit status %d",
+                                   WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+static bool run_one(const struct pin_bundle_hook *hook, const char *state, const struct pin_hook_watch *watch,
+                    struct pin_error *err) {
     int ends[2], status = 0, fd = -1;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return pin_fail_errno(err, "make the hook's input");
@@ -74,23 +97,20 @@ static bool run_one(const struct pin_bundle_hook *hook, const char *state, struc
     /* a socket's buffer holds the state; a hook that doesn't read it must not stop us */
     (void)send(ours, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)shutdown(ours, SHUT_WR);
-    if (!wait_for(pid, pidfd, hook->timeout_s, &status))
-        return pin_fail(err, PIN_ERROR_SYSTEM, "it ran past its timeout of %u s", hook->timeout_s);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        return pin_fail(err, PIN_ERROR_NOT_FOUND, "no such file or directory");
-    if (status != 0)
-        return pin_fail(err, PIN_ERROR_SYSTEM, "exit status %d",
-                        WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-    return true;
+    enum hook_end end = wait_for(pid, pidfd, hook->timeout_s, watch, &status);
+    return judge(hook, end, status, err);
 }
 
 bool pin_hooks_run(const struct pin_bundle *bundle, enum pin_hook_stage stage, const char *state,
-                   struct pin_error *err) {
-    for (size_t i = 0; i < bundle->hook_count[stage]; i++) {
+                   const struct pin_hook_watch *watch, struct pin_error *err) {
+    bool goes_on = stage == PIN_HOOK_POSTSTOP;
+    for (size_t i = 0; i < bundle->hook_count[stage] && (goes_on || !pin_is_set(err)); i++) {
         const struct pin_bundle_hook *hook = &bundle->hooks[stage][i];
-        if (!run_one(hook, state, err))
-            return pin_wrap(err, "error running %s hook #%zu '%s'", pin_hook_stage_name(stage), i,
-                            hook->path);
+        struct pin_error failed = {0};
+        if (run_one(hook, state, watch, &failed) || pin_is_set(err))
+            continue;
+        (void)pin_wrap(&failed, "error running %s hook #%zu '%s'", pin_hook_stage_name(stage), i, hook->path);
+        *err = failed;
     }
-    return true;
+    return !pin_is_set(err);
 }

@@ -169,7 +169,7 @@ static bool run_hooks(struct state *state, struct pin_error *err) {
            (enter_cgroup(state, err) && /* what the maker has sent already is taken first */
             pin_channel_send_ready(state->report, err) &&
             pin_channel_wait(state->report, PIN_SYNC_HOOKED, none, &count, err) &&
-            pin_hooks_run(state->inside->plan->bundle, PIN_HOOK_CREATE_CONTAINER, engine->state, err));
+            pin_hooks_run(state->inside->plan->bundle, PIN_HOOK_CREATE_CONTAINER, engine->state, NULL, err));
 }
 
 static bool open_terminal(struct state *state, struct pin_error *err) {
@@ -200,7 +200,7 @@ static bool await_start(struct state *state, struct pin_error *err) {
             return false;
         (void)close(control);
     }
-    return told == NULL || pin_hooks_run(bundle, PIN_HOOK_START_CONTAINER, told, err);
+    return told == NULL || pin_hooks_run(bundle, PIN_HOOK_START_CONTAINER, told, NULL, err);
 }
 
 static bool finish_credentials(struct state *state, struct pin_error *err) {

@@ -83,6 +83,21 @@ bool pin_container_is_held(const struct pin_container *container) {
     return lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+int pin_container_announce_end(const struct pin_container *container) {
+    struct pin_error ignored = {0};
+    PIN_CLOSE int file =
+        openat(container->dir, "config.json", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return file >= 0 && wait_for_lock(file, &ignored) ? pin_steal_fd(&file) : -1;
+}
+
+bool pin_container_is_ending(int root, const struct pin_container *container) {
+    PIN_CLOSE int file =
+        openat(container->dir, "config.json", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    /* shared, so that two who ask at once don't take each other for one who tells */
+    return !has_id(root, container) ||
+           (file >= 0 && flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK);
+}
+
 bool pin_container_lock(int root, struct pin_container *container, struct pin_error *err) {
     container->lock = lock_directory(container, err);
     if (container->lock < 0)

@@ -6,8 +6,9 @@
  * known by its number, its start time, the inode of its pidfd and the boot: a number that is used again is
  * never taken for it. `create` holds a lock on ROOT/ID/creator while it lives; the commands that change
  * something take the lock on the directory itself, which nobody can make anew beneath them: who has waited
- * for it looks whether the id still leads there. Source: OCI runtime-spec 1.2 runtime.md "State"; the words
- * of errors are runc's, which engines match.
+ * for it looks whether the id still leads there. A `delete --force` that waits for that lock holds another
+ * one, on config.json, by which whoever has the first knows to end. Source: OCI runtime-spec 1.2 runtime.md
+ * "State"; the words of errors are runc's, which engines match.
  */
 #pragma once
 
@@ -64,6 +65,11 @@ bool pin_container_open(int root, const char *id, bool lock, struct pin_containe
 bool pin_container_lock(int root, struct pin_container *container, struct pin_error *err);
 /* Whether another command has it now. */
 bool pin_container_is_held(const struct pin_container *container);
+/* Tells the command that has it, or will have it first, that the container is to be ended: as long as the
+ * descriptor is open, or whoever opened it lives. -1: it can't be told. */
+int pin_container_announce_end(const struct pin_container *container);
+/* Whether that is told, or the container is removed already. */
+bool pin_container_is_ending(int root, const struct pin_container *container);
 bool pin_container_write(const struct pin_container *container, struct pin_error *err);
 /* Removes ROOT/ID with all that is in it, unless another has, and the id is free or somebody else's. */
 bool pin_container_remove(int root, const struct pin_container *container, struct pin_error *err);

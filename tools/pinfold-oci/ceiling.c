@@ -139,7 +139,8 @@ static bool are_hooks_admitted(struct pin_bundle *bundle, const struct pin_conta
 }
 
 bool pin_oci_ceiling_run_hooks(const struct pin_container *container, enum pin_status status,
-                               enum pin_hook_stage stage, struct pin_error *err) {
+                               enum pin_hook_stage stage, const struct pin_hook_watch *watch,
+                               struct pin_error *err) {
     static struct pin_findings found;
     struct pin_bundle *bundle = pin_oci_read_config(container, &found);
     bool ok =
@@ -150,7 +151,7 @@ bool pin_oci_ceiling_run_hooks(const struct pin_container *container, enum pin_s
         json_t *state = pin_container_state(container, status, false);
         PIN_FREE char *text = json_dumps(state, JSON_COMPACT);
         json_decref(state);
-        ok = pin_hooks_run(bundle, stage, text != NULL ? text : "{}", err);
+        ok = pin_hooks_run(bundle, stage, text != NULL ? text : "{}", watch, err);
     }
     pin_bundle_free(bundle);
     return ok;

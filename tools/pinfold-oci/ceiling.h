@@ -9,6 +9,7 @@
 #pragma once
 
 #include "policy/policy.h"
+#include "runtime/build/hooks.h"
 #include "tools/pinfold-oci/common.h"
 
 #define PIN_OCI_SITE_POLICY "/etc/pinfold/oci.json"
@@ -37,6 +38,7 @@ bool pin_oci_ceiling_keep(const struct pin_container *container, const struct pi
 struct pin_policy *pin_oci_ceiling_kept(const struct pin_container *container, struct pin_findings *found);
 
 /* Runs the hooks of a verb after `create`, which are judged once more: what their paths lead to may have
- * changed, also by the container's own hand. */
+ * changed, also by the container's own hand. `watch`: hooks.h. */
 bool pin_oci_ceiling_run_hooks(const struct pin_container *container, enum pin_status status,
-                               enum pin_hook_stage stage, struct pin_error *err);
+                               enum pin_hook_stage stage, const struct pin_hook_watch *watch,
+                               struct pin_error *err);

@@ -167,18 +167,37 @@ static void kill_and_wait(int pidfd, struct pin_cgroup *group) {
     (void)poll(&ended, 1, 10000);
 }
 
-bool pin_oci_clear(struct pin_oci_host *host, struct pin_container *container, struct pin_error *err) {
+/* *group: NULL where there is none; the caller frees it. */
+static bool end_all(const struct pin_oci_host *host, const struct pin_container *container,
+                    struct pin_cgroup **group, struct pin_error *err) {
     PIN_CLOSE int pidfd = pin_container_process(container);
-    PIN_CGROUP struct pin_cgroup *group = pin_container_cgroup(container, &host->cgroups, err);
-    kill_and_wait(pidfd, group);
+    *group = pin_container_cgroup(container, &host->cgroups, err);
+    kill_and_wait(pidfd, *group);
     if (pin_is_set(err))
         return false;
-    if (group != NULL &&
-        (!pin_cgroup_kill(group, err) || !pin_cgroup_wait_empty(group, 10 * PIN_NS_PER_S, err) ||
-         !pin_cgroup_remove(group, 10 * PIN_NS_PER_S, err)))
+    return *group == NULL ||
+           (pin_cgroup_kill(*group, err) && pin_cgroup_wait_empty(*group, 10 * PIN_NS_PER_S, err));
+}
+
+bool pin_oci_is_ending(const void *ending) {
+    const struct pin_oci_ending *self = ending;
+    return pin_container_is_ending(self->root, self->container);
+}
+
+bool pin_oci_end(const struct pin_oci_host *host, const struct pin_container *container,
+                 struct pin_error *err) {
+    PIN_CGROUP struct pin_cgroup *group = NULL;
+    return end_all(host, container, &group, err);
+}
+
+bool pin_oci_clear(const struct pin_oci_options *options, struct pin_oci_host *host,
+                   struct pin_container *container, struct pin_error *err) {
+    PIN_CGROUP struct pin_cgroup *group = NULL;
+    if (!end_all(host, container, &group, err) ||
+        (group != NULL && !pin_cgroup_remove(group, 10 * PIN_NS_PER_S, err)))
         return false;
     struct pin_error hook = {0}; /* the container is gone all the same: runtime.md "Delete" */
-    if (!pin_oci_ceiling_run_hooks(container, PIN_STATUS_STOPPED, PIN_HOOK_POSTSTOP, &hook))
-        (void)fprintf(stderr, "warning: %s\n", hook.message);
+    if (!pin_oci_ceiling_run_hooks(container, PIN_STATUS_STOPPED, PIN_HOOK_POSTSTOP, NULL, &hook))
+        pin_oci_warn(options, hook.message);
     return pin_container_remove(host->root, container, err);
 }

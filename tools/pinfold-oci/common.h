@@ -47,5 +47,16 @@ void pin_oci_hold_signals(void);
  * master between the caller's stdin and stdout: its exit code. The master is closed. */
 int pin_oci_wait(pid_t pid, int pidfd, int terminal);
 
+/* For the hooks of a container: true once a `delete --force` waits, or it is deleted already. */
+struct pin_oci_ending {
+    int root;
+    const struct pin_container *container;
+};
+bool pin_oci_is_ending(const void *ending);
+
+/* Ends all processes of a container, and waits for that. */
+bool pin_oci_end(const struct pin_oci_host *host, const struct pin_container *container,
+                 struct pin_error *err);
 /* Deletes what there is of a container, whose lock is held. */
-bool pin_oci_clear(struct pin_oci_host *host, struct pin_container *container, struct pin_error *err);
+bool pin_oci_clear(const struct pin_oci_options *options, struct pin_oci_host *host,
+                   struct pin_container *container, struct pin_error *err);

@@ -54,12 +54,14 @@ static bool share_state(struct creation *creation, enum pin_status status, struc
 
 static bool run_hooks_outside(void *self, pid_t pid, struct pin_error *err) {
     struct creation *creation = self;
+    const struct pin_oci_ending ending = {creation->host.root, &creation->container};
+    const struct pin_hook_watch watch = {pin_oci_is_ending, &ending};
     if (!pin_container_set_process(&creation->container, pid, err) ||
         /* as other runtimes have it: for the old stage it is "created" already */
         !share_state(creation, PIN_STATUS_CREATED, err) ||
-        !pin_hooks_run(creation->bundle, PIN_HOOK_PRESTART, creation->state, err) ||
+        !pin_hooks_run(creation->bundle, PIN_HOOK_PRESTART, creation->state, &watch, err) ||
         !share_state(creation, PIN_STATUS_CREATING, err) ||
-        !pin_hooks_run(creation->bundle, PIN_HOOK_CREATE_RUNTIME, creation->state, err))
+        !pin_hooks_run(creation->bundle, PIN_HOOK_CREATE_RUNTIME, creation->state, &watch, err))
         return false;
     return share_state(creation, PIN_STATUS_CREATED, err);
 }
@@ -380,7 +382,9 @@ static bool run_poststart(struct creation *creation, struct pin_error *err) {
     json_t *json = pin_container_state(container, PIN_STATUS_RUNNING, false);
     PIN_FREE char *text = json_dumps(json, JSON_COMPACT);
     json_decref(json);
-    return pin_hooks_run(creation->bundle, PIN_HOOK_POSTSTART, text != NULL ? text : "{}", err);
+    const struct pin_oci_ending ending = {creation->host.root, container};
+    const struct pin_hook_watch watch = {pin_oci_is_ending, &ending};
+    return pin_hooks_run(creation->bundle, PIN_HOOK_POSTSTART, text != NULL ? text : "{}", &watch, err);
 }
 
 static int take_code(struct creation *creation, pid_t pid) {
@@ -393,7 +397,7 @@ static int take_code(struct creation *creation, pid_t pid) {
 static void clear(struct creation *creation) {
     struct pin_error err = {0};
     if ((!pin_container_lock(creation->host.root, &creation->container, &err) ||
-         !pin_oci_clear(&creation->host, &creation->container, &err)) &&
+         !pin_oci_clear(creation->options, &creation->host, &creation->container, &err)) &&
         err.kind != PIN_ERROR_NOT_FOUND)
         (void)pin_oci_fail(creation->options, &err);
 }
@@ -409,7 +413,7 @@ static int run_in_foreground(struct creation *creation, pid_t pid) {
 int pin_oci_run(const struct pin_oci_options *options, char **arguments, size_t count) {
     static struct pin_findings found;
     struct creation creation = CREATION(options);
-    struct pin_error err = {0}, later = {0};
+    struct pin_error err = {0};
     int code;
     (void)count;
     if (!options->detach)
@@ -421,7 +425,7 @@ int pin_oci_run(const struct pin_oci_options *options, char **arguments, size_t 
     else if (!record(&creation, "start", &err) || !pin_sandbox_keep(&creation.sandbox, &err) ||
              !pin_channel_take_execution(creation.sandbox.control, &err) || !run_poststart(&creation, &err)) {
         code = pin_oci_fail(options, &err);
-        (void)pin_oci_clear(&creation.host, &creation.container, &later);
+        clear(&creation);
     } else {
         code = options->detach ? 0 : run_in_foreground(&creation, pid);
     }

@@ -45,6 +45,17 @@ static bool record_start(const struct pin_container *container, struct pin_error
     return ok;
 }
 
+static bool run_poststart(const struct pin_oci_host *host, const struct pin_container *container,
+                          struct pin_error *err) {
+    const struct pin_oci_ending ending = {host->root, container};
+    const struct pin_hook_watch watch = {pin_oci_is_ending, &ending};
+    struct pin_error later = {0}; /* the first cause is the one to tell */
+    if (pin_oci_ceiling_run_hooks(container, PIN_STATUS_RUNNING, PIN_HOOK_POSTSTART, &watch, err))
+        return true;
+    (void)pin_oci_end(host, container, &later);
+    return false;
+}
+
 static bool start(const struct pin_oci_options *options, struct pin_oci_host *host,
                   struct pin_container *container, const char *argument, struct pin_error *err) {
     (void)options;
@@ -59,7 +70,7 @@ static bool start(const struct pin_oci_options *options, struct pin_oci_host *ho
     case PIN_STATUS_COUNT: return pin_fail(err, PIN_ERROR_BUSY, "cannot start an already running container");
     }
     return record_start(container, err) && pin_start_socket_start(container->dir, err) &&
-           pin_oci_ceiling_run_hooks(container, PIN_STATUS_RUNNING, PIN_HOOK_POSTSTART, err);
+           run_poststart(host, container, err);
 }
 
 int pin_oci_start(const struct pin_oci_options *options, char **arguments, size_t count) {
@@ -132,7 +143,7 @@ static bool delete (const struct pin_oci_options *options, struct pin_oci_host *
     if (!options->force && status != PIN_STATUS_STOPPED && status != PIN_STATUS_CREATED)
         return pin_fail(err, PIN_ERROR_BUSY, "cannot delete container %s that is not stopped: %s",
                         container->id, pin_status_name(status));
-    return pin_oci_clear(host, container, err);
+    return pin_oci_clear(options, host, container, err);
 }
 
 /* Its process isn't known any more; its group is, and with it all that the process has started. */
@@ -143,19 +154,24 @@ static bool clear_damaged(const struct pin_oci_options *options, struct pin_oci_
         pin_oci_warn(
             options,
             "the state can't be read, and there is no cgroup: a process that still runs is not found");
-    return pin_oci_clear(host, container, err);
+    return pin_oci_clear(options, host, container, err);
 }
 
-/* Who has the lock may wait for the process, as `start` does: then that has to end first. */
-static void end_what_is_waited_for(const struct pin_oci_options *options, const char *id) {
+/* Who has the lock may wait for the process, as `start` does, or for a hook: then that has to end first. The
+ * result is open until the lock is ours. */
+static int end_what_is_waited_for(const struct pin_oci_options *options, const char *id) {
     struct pin_oci_host host = PIN_OCI_HOST_NONE;
     struct pin_container container = PIN_CONTAINER_NONE;
     struct pin_error none = {0}; /* whatever it is, the removal itself tells it */
-    if (pin_oci_open_container(options, id, false, &host, &container, &none) &&
-        pin_container_is_held(&container))
-        (void)send_signal(options, &host, &container, "KILL", &none);
+    int announced = -1;
+    if (pin_oci_open_container(options, id, false, &host, &container, &none)) {
+        announced = pin_container_announce_end(&container);
+        if (pin_container_is_held(&container))
+            (void)send_signal(options, &host, &container, "KILL", &none);
+    }
     pin_container_close(&container);
     pin_oci_close_host(&host);
+    return announced;
 }
 
 int pin_oci_delete(const struct pin_oci_options *options, char **arguments, size_t count) {
@@ -164,9 +180,10 @@ int pin_oci_delete(const struct pin_oci_options *options, char **arguments, size
     struct pin_error err = {0};
     (void)count;
     bool ok;
-    if (options->force)
-        end_what_is_waited_for(options, arguments[0]);
-    if (pin_oci_open_container(options, arguments[0], true, &host, &container, &err))
+    PIN_CLOSE int announced = options->force ? end_what_is_waited_for(options, arguments[0]) : -1;
+    bool opened = pin_oci_open_container(options, arguments[0], true, &host, &container, &err);
+    pin_close_fd(&announced); /* the next in line is another's */
+    if (opened)
         ok = delete (options, &host, &container, NULL, &err);
     else if (options->force && err.kind == PIN_ERROR_SYNTAX)
         ok = clear_damaged(options, &host, &container, &err);
