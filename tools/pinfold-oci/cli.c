@@ -187,7 +187,7 @@ bool pin_oci_parse_global(int argc, char **argv, struct pin_oci_options *options
 
 bool pin_oci_parse_verb(const struct pin_oci_verb *verb, int argc, char **argv,
                         struct pin_oci_options *options, size_t *count, struct pin_error *err) {
-    bool command = strcmp(verb->name, "exec") == 0;
+    bool command = verb->most == SIZE_MAX; /* whose options are not ours */
     size_t kept = 0;
     for (int at = 0; at < argc;) {
         bool ended = command && kept > 0;

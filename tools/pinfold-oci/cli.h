@@ -34,7 +34,7 @@ struct pin_oci_options {
 
 struct pin_oci_verb {
     const char *name, *synopsis, *summary, *example;
-    size_t least, most; /* arguments; SIZE_MAX: any number */
+    size_t least, most; /* arguments; SIZE_MAX: any number, and options after the first one are among them */
     int (*run)(const struct pin_oci_options *options, char **arguments, size_t count);
 };
 

@@ -148,8 +148,9 @@ bool pin_oci_write_pid(const char *path, pid_t pid, struct pin_error *err) {
     PIN_CLOSE int file = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (file < 0)
         return pin_fail_errno(err, "write the pid file '%s'", path);
-    if (pin_write_all(file, text, (size_t)length, err) &&
-        (rename(made, path) == 0 || pin_fail_errno(err, "write the pid file '%s'", path)))
+    if (!pin_write_all(file, text, (size_t)length, err))
+        (void)pin_wrap(err, "write the pid file '%s'", path);
+    else if (rename(made, path) == 0 || pin_fail_errno(err, "write the pid file '%s'", path))
         return true;
     (void)unlink(made); /* the failure is told; what is left of it would only be in the way */
     return false;

@@ -56,10 +56,9 @@ static void print(const struct pin_oci_options *options, const char *level, cons
         return;
     if (options->log != NULL && options->log[0] != '\0') {
         PIN_CLOSE int log = open(options->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
-        if (log >= 0)
-            (void)pin_write_all(log, line, strlen(line), &ignored);
+        bool written = log >= 0 && pin_write_all(log, line, strlen(line), &ignored);
         pin_error_clear(&ignored);
-        if (strcmp(level, "error") == 0)
+        if (!written || strcmp(level, "error") == 0)
             (void)fprintf(stderr, "%s\n", message);
         return;
     }

@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/names.h"
-#include "runtime/oci/processes.h"
 #include "tools/pinfold-oci/common.h"
 #include "tools/pinfold-oci/log.h"
 
@@ -110,51 +109,4 @@ int pin_oci_list(const struct pin_oci_options *options, char **arguments, size_t
     print_table(list, options->quiet);
     json_decref(list);
     return 0;
-}
-
-/* ps(1)'s own table, of which the lines of the container's processes are kept. */
-static bool print_ps(const pid_t *pids, size_t count, struct pin_error *err) {
-    FILE *ps = popen("ps -ef", "re"); /* NOLINT(cert-env33-c): the command is ours, whole */
-    char *line = NULL;
-    size_t room = 0;
-    bool head = true;
-    if (ps == NULL)
-        return pin_fail_errno(err, "run ps");
-    while (getline(&line, &room, ps) > 0) {
-        int pid = 0;
-        bool ours = head;
-        (void)sscanf(line, "%*s %d", &pid);
-        for (size_t i = 0; i < count && !ours; i++)
-            ours = pids[i] == pid;
-        if (ours)
-            (void)fputs(line, stdout);
-        head = false;
-    }
-    free(line);
-    return pclose(ps) == 0 || pin_fail(err, PIN_ERROR_SYSTEM, "ps failed");
-}
-
-static bool show_processes(const struct pin_oci_options *options, struct look *look, struct pin_error *err) {
-    PIN_ARENA struct pin_arena arena = {0};
-    PIN_CGROUP struct pin_cgroup *group = pin_container_cgroup(&look->container, &look->host.cgroups, err);
-    pid_t *pids = NULL;
-    size_t count = 0;
-    if (pin_is_set(err) || !pin_processes_list(group, &arena, &pids, &count, err))
-        return false;
-    if (options->format == NULL || strcmp(options->format, "json") != 0)
-        return print_ps(pids, count, err);
-    json_t *list = json_array();
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, json_integer(pids[i]));
-    print_json(list, JSON_COMPACT);
-    return true;
-}
-
-int pin_oci_ps(const struct pin_oci_options *options, char **arguments, size_t count) {
-    struct look look = LOOK;
-    struct pin_error err = {0};
-    (void)count;
-    bool ok = open_look(&look, options, arguments[0], &err) && show_processes(options, &look, &err);
-    close_look(&look);
-    return ok ? 0 : pin_oci_fail(options, &err);
 }
