@@ -78,6 +78,13 @@ bool pin_is_name(const char *text) {
     return strstr(text, "..") == NULL;
 }
 
+bool pin_is_variable(const char *text) {
+    for (const char *at = text; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == '\x7f' || *at == '=')
+            return false;
+    return text[0] != '\0';
+}
+
 bool pin_glob_match(const char *pattern, const char *text) {
     const char *star = NULL, *resume = NULL;
     while (*text != '\0') {

@@ -251,19 +251,11 @@ static void check_labels(const struct pin_policy *ceiling, const struct pin_poli
         pin_request_check_labels(ceiling, causes, request->labels, request->label_count, found);
 }
 
-/* A line break would forge a variable wherever an environment is printed, one in a line. */
-static bool is_variable_name(const char *name) {
-    for (const char *at = name; *at != '\0'; at++)
-        if ((unsigned char)*at < ' ' || *at == '\x7f' || *at == '=')
-            return false;
-    return name[0] != '\0';
-}
-
 static void check_variable(const struct pin_policy *ceiling, const struct pin_pair *variable,
                            struct pin_findings *found) {
     char shown[160], place[WHERE_TEXT];
     (void)pin_escape(shown, sizeof(shown), variable->key, strlen(variable->key));
-    if (!is_variable_name(variable->key)) {
+    if (!pin_is_variable(variable->key)) {
         (void)pin_find(found, PIN_ERROR_INVALID, "--env", "write --env NAME=VALUE",
                        "'%s' is no variable's name", shown);
         return;

@@ -123,6 +123,9 @@ static void check_layer(const char *layer, json_t *values, struct pin_findings *
     json_t *value;
     json_object_foreach(values, name, value) {
         (void)snprintf(pointer, sizeof(pointer), "/env/%s/%.60s", layer, name);
+        if (!pin_is_variable(name))
+            (void)pin_find(found, PIN_ERROR_INVALID, pointer, "name it without '=' and control characters",
+                           "this is no variable's name");
         if (!json_is_string(value) && !json_is_null(value))
             wrong(found, pointer, "a string, or null to take the variable away");
     }

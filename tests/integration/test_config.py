@@ -74,6 +74,12 @@ def test_several_of_an_organisation_and_one_default(store):
     assert store("config", "get")["name"] == "default"  # a refused choice changes nothing
 
 
+def test_the_default_can_be_changed_before_anything_has_made_it(store):
+    """Errors of calls without a configuration say: add this to the configuration 'default'."""
+    assert store("config", "update", "default", "-", content={"pids": 9})["configuration"] == {"pids": 9}
+    assert names(store("config", "list")) == {("default", "default"): True}
+
+
 def test_an_update_changes_the_digest_and_undoing_it_brings_it_back(store):
     first = store("config", "create", "a", "-", content={"memory": "64MiB", "pids": 9})
     second = store("config", "update", "a", "-", content={"memory": None, "timeout": "3s"})

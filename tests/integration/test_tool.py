@@ -164,7 +164,8 @@ def test_all_faults_of_the_arguments_are_named_at_once(as_root):
     ({"configuration": "nope"}, "not_found", "/configuration"), ({"reuse": "always"}, "invalid", "/reuse"),
     ({"privileged": True}, "refused", "/privileged"), ({"language": "ruby"}, "invalid", "/language"), ({"source": 1}, "invalid", "/source"),
     ({"name": "a b"}, "invalid", "/name"), ({"args": []}, "invalid", "/args"), ({"env": {"host": {}}}, "invalid", "/env"),
-    ({"env": {"call": {"A": 1}}}, "invalid", "/env/call/A"), ({"timeout": "soon"}, "invalid", "/timeout"), ({"timeout": 0}, "invalid", "/timeout"),
+    ({"env": {"call": {"A": 1}}}, "invalid", "/env/call/A"), ({"env": {"agent": {"A=B": None}}}, "invalid", "/env/agent/A=B"),
+    ({"timeout": "soon"}, "invalid", "/timeout"), ({"timeout": 0}, "invalid", "/timeout"),
     ({"policy": "/tmp/own.json"}, "invalid", "/policy"), ({"policy": "strict"}, "refused", "/policy"), ({"labels": {"a": 1}}, "invalid", "/labels"),
     ({"wish": 1}, "invalid", ""), ({"call": "named"}, "invalid", "/call"), ({"agent_state": 1, "agent_state_encoding": "pickle"}, "invalid", "/agent_state"),
     ({"json_schema": {"type": "object", "properties": {"a": {"pattern": "x"}}}, "args": {"a": "y"}}, "unsupported", "/args/a")])
@@ -316,6 +317,13 @@ def test_a_secret_is_handed_in_and_masked_in_the_result(as_root):
     code, result = call(as_root, request, "--secret", "KEY", "--secret-from-env", "KEY=CI_TOKEN", policy=as_root.policy(secrets=["KEY"]),
                         env=as_root.environment(CI_TOKEN="correct-horse-battery"))
     assert code == 0 and result["func_return"][0] == 21 and "correct-horse" not in json.dumps(result)
+
+
+def test_javascript_values_that_are_not_made_of_properties_have_a_note(as_root):
+    source = "class P { a = 1 }\nfunction f() { return [Promise.resolve(1), (function* () {})(), new P(), { [Symbol.toStringTag]: 7 }]; }"
+    code, result = call(as_root, {"language": "javascript", "source": source, "name": "f"})
+    assert (code, result["func_return"]) == (0, [{}, {}, {"a": 1}, {}]), result
+    assert result["notes"] == ["/0: Promise became an object", "/1: Generator became an object"], result
 
 
 def test_javascript_takes_named_arguments_where_the_request_says_so(as_root):

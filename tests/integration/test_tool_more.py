@@ -70,6 +70,19 @@ def test_typescript_that_is_none_says_where(as_root):
     assert code == 1 and result["func_return"]["type"] == "SyntaxError" and "esbuild" in result["func_return"]["message"], result
 
 
+THROWS = "interface P {\n  x: number\n}\n\n// what is thrown stands in line 8\nexport async function f(p?: P): Promise<number> {\n\n  throw new TypeError('here')\n}\n"
+
+
+@pytest.mark.skipif(ESBUILD is None or shutil.which("node") is None, reason="the host has no esbuild, or no node")
+@pytest.mark.parametrize("change, line", [({}, "at f (tool:8:9)"), ({"reuse": "never"}, "at f (tool:8:9)"),
+                                          ({"source": THROWS + "import.meta;"}, "at f (tool:8:9)")])  # the last by Node's own loader
+def test_typescript_that_throws_is_told_by_the_lines_of_its_source(as_root, change, line):
+    code, result = call(as_root, **{"language": "typescript", "source": THROWS, **change})
+    assert code == 1 and line in result["func_return"]["traceback"], result
+    if "reuse" in change:
+        clear(as_root)
+
+
 def loads_site(pinfold, source):
     """Whether the interpreter has run site by the end; asked in a way that doesn't make it."""
     source += "\nimport os\ndef f(): return 'site' in getattr(os.sys, 'modules')"

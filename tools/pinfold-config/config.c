@@ -195,8 +195,10 @@ static int run_update(const struct pin_invocation *invocation) {
     struct change change = {.file = invocation->arguments[1], .replace = values->replace};
     PIN_FREE char *text = read_content(change.file, &change.size, &err);
     change.text = text;
-    if (text == NULL || !pin_config_store_open(&store, PIN_CONFIG_CHECK, &err))
+    if (text == NULL || !config_open(&store, values, &err)) {
+        pin_config_store_close(&store);
         return pin_report(&err, values->json);
+    }
     if (pin_config_store_update(&store, config_organisation(values), invocation->arguments[0], apply_change,
                                 &change, &found))
         return finish(&store, values, invocation->arguments[0], &err);

@@ -2,7 +2,7 @@
 // Stands behind frame.js, memory.js, typescript.js and module.js. What it needs later it takes hold of first: a tool may replace globals.
 const { isNativeError } = require("util").types;
 const { readFileSync, closeSync, openSync } = fs, { exit, reallyExit } = process;
-const stringify = JSON.stringify;
+const { parse, stringify } = JSON;
 
 const VALUES_MAX = 200000, NOTES_MAX = 16, NOTE_MAX = 400, DEPTH_MAX = 400;
 const nonce = toBuffer(process.env.PINFOLD_FRAME_NONCE, "hex");
@@ -83,6 +83,8 @@ function plain(value, place, depth) {
     return wellFormed(String(value), here);
   }
   if (ArrayBuffer.isView(value) && typeof value.length === "number") return plain(Array.from(value), place, depth + 1);
+  const tag = value[Symbol.toStringTag]; // of what isn't made of properties: a promise that nobody awaited, a generator
+  if (typeof tag === "string") note(`${here}: ${tag} became an object`);
   const made = Object.create(null);
   for (const [name, item] of Object.entries(value))
     if (item !== undefined && typeof item !== "function")
@@ -146,6 +148,9 @@ function fail(error) {
   let trace = typeof stack === "string" && !read(error, "pinfold") ? stack : null;
   if (trace) trace = trace.split("\n").filter((line) => !/^\s+at .*(\[eval\]|node:internal)/.test(line)).join("\n");
   if (trace) trace = trace.replaceAll(file, "tool").replaceAll(home, "tool");
+  try {
+    if (trace && sourceMap) trace = traceInSource(trace, sourceMap);
+  } catch {} // a tool may have replaced what it takes: then by the lines that ran
   const message = isError ? textOf(read(error, "message")) : `${textOf(error)} was thrown`;
   finish(false, encode({ type: isError ? textOf(read(error, "name")) : typeof error, message, traceback: trace }));
 }
@@ -154,12 +159,13 @@ function refuse(message) {
   return Object.assign(new Error(message), { name: "Unsupported", pinfold: true });
 }
 
-let transpile;
+let transpile, sourceMap = null;
 async function load() {
   const { language, name } = request;
   if (language === "typescript" && transpile === undefined) transpile = await findTranspiler(here, false);
   const strips = language === "typescript" && transpile !== null;
-  const source = strips ? await transpile(request.source) : request.source;
+  let source = request.source;
+  if (strips) [source, sourceMap] = splitMap(await transpile(source));
   globalThis.require = here;
   globalThis.client = null;
   const text = `${source}\n;export { ${name} as __pinfold_tool };\n`;

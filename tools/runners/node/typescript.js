@@ -1,7 +1,9 @@
 // What strips the types of a source: esbuild, Node's own transformer or TypeScript's, whichever the image has;
 // docs/tool.md "JavaScript and TypeScript". Stands between frame.js and runner.js.
 const { spawn, spawnSync } = require("child_process"), { readSync } = require("fs");
-const FLAGS = ["--loader=ts", "--format=esm", "--target=node18"];
+const { SourceMap, stripTypeScriptTypes } = require("module");
+const FLAGS = ["--loader=ts", "--format=esm", "--target=node18", "--sourcemap=inline", "--sources-content=false"];
+const MAP = "\n//# sourceMappingURL=data:application/json;base64,";
 const SERVICE_WAIT_MS = 5000, SERVICE_SAMPLES = 25, SAMPLES = 5;
 // what a parser loads and makes at its first sources
 const SAMPLE = "interface A<T> { a: T } export async function f<T extends A<number>>({ a }: T, ...b: string[]): Promise<T | null> { try { await 0; } catch {} return `${a}` as any; } class C { #c?: number = 1 }";
@@ -160,11 +162,26 @@ async function findEsbuild(ahead) {
   };
 }
 
+// What has been stripped, and apart from it the map to where it stood in the source; null without one.
+function splitMap(code) {
+  const at = code.lastIndexOf(MAP);
+  return at < 0 ? [code, null] : [code.slice(0, at), code.slice(at + MAP.length)];
+}
+
+// The frames of a trace by the lines of the source that they were stripped of.
+function traceInSource(trace, map) {
+  const places = new SourceMap(parse(toBuffer(map, "base64").toString()));
+  return trace.replace(/^(\s+at (?:.* \()?(?:async )?tool:)(\d+):(\d+)/gm, (whole, frame, line, column) => {
+    const { originalLine, originalColumn } = places.findEntry(line - 1, column - 1);
+    return originalLine === undefined ? whole : `${frame}${originalLine + 1}:${originalColumn + 1}`;
+  });
+}
+
 // A function from source to source, for one source; null where the image has none. Ahead: what takes time at the first
 // source is done.
 async function findTranspiler(here, ahead) {
   const esbuild = find(here, "esbuild");
-  const options = { loader: "ts", format: "esm", target: "node18" };
+  const options = { loader: "ts", format: "esm", target: "node18", sourcemap: "inline", sourcesContent: false };
   const warmed = async (transpile) => {
     if (ahead) await transpile(SAMPLE);
     return transpile;
@@ -172,12 +189,11 @@ async function findTranspiler(here, ahead) {
   if (esbuild) return warmed(async (source) => (await esbuild.transform(source, options)).code);
   const program = await findEsbuild(ahead);
   if (program !== null) return program;
-  const own = require("module").stripTypeScriptTypes;
-  if (own) return warmed((source) => own(source, { mode: "transform" }));
+  if (stripTypeScriptTypes) return warmed((source) => stripTypeScriptTypes(source, { mode: "transform", sourceMap: true }));
   const typescript = find(here, "typescript");
   if (!typescript) return null;
   const { ModuleKind, ScriptTarget } = typescript;
-  const compilerOptions = { module: ModuleKind.ESNext, target: ScriptTarget.ES2022 };
+  const compilerOptions = { module: ModuleKind.ESNext, target: ScriptTarget.ES2022, inlineSourceMap: true };
   return warmed((source) => {
     const made = typescript.transpileModule(source, { compilerOptions, reportDiagnostics: true });
     const [fault] = made.diagnostics || [];
