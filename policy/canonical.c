@@ -4,6 +4,7 @@
 
 #include "policy/egress_rule.h"
 #include "policy/egress_terms.h"
+#include "policy/order_mounts.h"
 #include "policy/port_set.h"
 
 /* Whether item `index` says nothing that another item doesn't; of two that say the same the first stays. */
@@ -29,10 +30,6 @@ static struct pin_list without_covered(struct pin_arena *arena, const struct pin
 /* Can't cover any other target: most rules of a long list, which then needn't be compared with all. */
 static bool is_single(const struct pin_egress_rule *rule) {
     return rule->host != NULL ? rule->host[0] != '*' : rule->prefix == 128;
-}
-
-static bool has_terms(const struct pin_egress_rule *rule) {
-    return rule->inspect != PIN_INSPECT_AUTO || rule->accept != 0 || rule->budget != NULL;
 }
 
 static bool same_target(const struct pin_egress_rule *a, const struct pin_egress_rule *b) {
@@ -77,7 +74,7 @@ static struct pin_port_set ports_of_wider(struct pin_arena *arena, const struct 
                                           pin_covers *covers) {
     struct pin_port_set wider = {0};
     for (size_t i = 0; i < count; i++)
-        if ((!is_single(&rules[i]) || has_terms(&rules[i]) || has_terms(rule)) &&
+        if ((!is_single(&rules[i]) || pin_egress_has_terms(&rules[i]) || pin_egress_has_terms(rule)) &&
             !same_target(&rules[i], rule) && covers(&rules[i], rule))
             pin_egress_add_granted(arena, &wider, &rules[i], rule);
     return wider;
@@ -118,6 +115,17 @@ static struct pin_list used_budgets(struct pin_arena *arena, const struct pin_po
     return result;
 }
 
+/* A mount within another hides what lies there, so only what isn't seen says nothing; with the others each
+ * lies over what it is within, in whatever order they stand. */
+static struct pin_list seen_mounts(struct pin_arena *arena, const struct pin_policy *policy) {
+    struct pin_mount_rule *kept = pin_arena_array(arena, policy->filesystem.mount_count, sizeof(*kept));
+    struct pin_list result = {(const char *)kept, 0, sizeof(*kept)};
+    for (size_t i = 0; i < policy->filesystem.mount_count; i++)
+        if (pin_mount_is_seen(policy, i))
+            kept[result.count++] = policy->filesystem.mounts[i];
+    return result;
+}
+
 struct pin_list pin_canonical_list(struct pin_arena *arena, const struct pin_policy *policy,
                                    const struct pin_field_row *row) {
     struct pin_list list = pin_list_of(policy, row);
@@ -125,5 +133,7 @@ struct pin_list pin_canonical_list(struct pin_arena *arena, const struct pin_pol
         return canonical_egress(arena, &list, pin_covers_of(row));
     if (row->type == PIN_TYPE_BUDGETS)
         return used_budgets(arena, policy);
+    if (row->type == PIN_TYPE_MOUNTS && !policy->is_site)
+        return seen_mounts(arena, policy);
     return without_covered(arena, &list, pin_covers_of(row));
 }

@@ -50,8 +50,14 @@ const char *pin_check_label(const char *text, bool site) {
     return pin_is_name(text) ? NULL : "a label's key has letters, digits, '_', '.' and '-' only";
 }
 
+bool pin_is_digest(const char *text) {
+    return strncmp(text, "sha256:", 7) == 0 && strlen(text) == 71 && strspn(text + 7, DIGITS "abcdef") == 64;
+}
+
 const char *pin_check_image(const char *text, bool site) {
     (void)site;
+    if (strncmp(text, "sha256:", 7) == 0 && !pin_is_digest(text))
+        return "what starts with 'sha256:' is a digest, with 64 lower-case hexadecimal digits and no '*'";
     if (strstr(text, "**") != NULL)
         return "two '*' mean no more than one";
     size_t length = strlen(text);

@@ -13,7 +13,8 @@ const char *pin_check_proxy(const char *text, bool site); /* "http://HOST:PORT",
 const char *pin_check_proxy_secret(const char *text, bool site); /* a secret's name, or "" */
 const char *pin_check_publish(const char *text, bool site);      /* publish.h */
 const char *pin_check_label(const char *text, bool site);
-const char *pin_check_image(const char *text, bool site);
+const char *pin_check_image(const char *text, bool site);     /* a name with `*`, or a digest */
+bool pin_is_digest(const char *text);                         /* "sha256:" and 64 lower-case digits */
 const char *pin_check_host_path(const char *text, bool site); /* with `*` */
 const char *pin_check_hook(const char *text, bool site);      /* "/PROGRAM", or "/PROGRAM ARGV0", with `*` */
 const char *pin_check_write_path(const char *text, bool site);

@@ -37,10 +37,21 @@ static bool has_key(const struct pin_strings *keys, const char *key) {
     return false;
 }
 
+static bool is_digest(const char *pattern) {
+    return strncmp(pattern, "sha256:", 7) == 0;
+}
+
+/* A digest is of an image whatever it is called, and a pattern asks for the name alone. */
+static bool covers_pattern(const char *outer, const char *inner) {
+    if (is_digest(outer) || is_digest(inner))
+        return strcmp(outer, inner) == 0 || strcmp(outer, "*") == 0;
+    return pattern_covers(outer, inner);
+}
+
 /* An image that must be signed by one of few keys is less than one that may be signed by one of many. */
 static bool covers_image(const void *outer, const void *inner) {
     const struct pin_image_rule *wide = outer, *narrow = inner;
-    if (!pattern_covers(wide->pattern, narrow->pattern))
+    if (!covers_pattern(wide->pattern, narrow->pattern))
         return false;
     if (!wide->require_signature)
         return true;

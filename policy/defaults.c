@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "base/units.h"
 #include "policy/egress_terms.h"
+#include "policy/host_name.h"
 
 #define PLACE                                                                                                \
     { "default", 0, 0 }
@@ -117,10 +118,12 @@ static void allow_any_destination(struct pin_policy *policy) {
     for (unsigned protocol = 0; protocol < PIN_PROTOCOL_COUNT; protocol++) {
         struct pin_egress_rule rule = {
             .ports = ports, .port_count = 1, .protocol = (enum pin_protocol)protocol, .place = PLACE};
-        struct pin_egress_rule rules[] = {rule, rule}; /* each name, each address */
+        struct pin_egress_rule rules[] = {rule, rule,
+                                          rule}; /* each name, each address, the host's loopback */
         rules[0].host = "*";
+        rules[2].host = PIN_HOST_INTERNAL; /* which no wildcard means */
         if (protocol == PIN_PROTOCOL_TCP)
-            rules[0].inspect = PIN_INSPECT_NONE;
+            rules[0].inspect = rules[2].inspect = PIN_INSPECT_NONE;
         rules[1].any_address = true;
         for (size_t i = 0; i < PIN_COUNT(rules); i++)
             *(struct pin_egress_rule *)pin_arena_grow(&policy->arena, &policy->network.egress,

@@ -30,11 +30,18 @@ const char *pin_egress_reason_name(enum pin_egress_reason reason) {
     return reason_names[reason];
 }
 
-/* No wildcard means the host's loopback. */
+/* No wildcard grants the host's loopback. */
 static bool covers_name(const struct pin_egress_rule *rule, const char *host) {
     if (rule->host[0] == '*' && strcmp(host, PIN_HOST_INTERNAL) == 0)
         return false;
     return pin_host_match(rule->host, host);
+}
+
+/* One that refuses means it, too. */
+static bool denies_place(const struct pin_egress_rule *rule, const struct pin_destination *to) {
+    if (to->host != NULL)
+        return rule->host != NULL && pin_host_match(rule->host, to->host);
+    return pin_egress_contains(rule, to->address);
 }
 
 static bool covers_place(const struct pin_egress_rule *rule, const struct pin_destination *to) {
@@ -64,7 +71,7 @@ static const struct pin_egress_rule *find_deny(const struct pin_egress_rules *ru
                                                const struct pin_destination *to) {
     for (size_t i = 0; i < rules->deny_count; i++) {
         const struct pin_egress_rule *rule = &rules->deny[i];
-        if (covers_place(rule, to) && (rule->port_count == 0 || pin_ports_include(rule, to->port)))
+        if (denies_place(rule, to) && (rule->port_count == 0 || pin_ports_include(rule, to->port)))
             return rule;
     }
     return NULL;

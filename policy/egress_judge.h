@@ -11,10 +11,8 @@
 #pragma once
 
 #include "policy/address_class.h"
+#include "policy/host_name.h"
 #include "policy/policy.h"
-
-/* The one name that stands for the host's own loopback; only a rule that spells it out grants it. */
-#define PIN_HOST_INTERNAL "host.pinfold.internal"
 
 struct pin_egress_rules {
     const struct pin_egress_rule *allow, *deny;

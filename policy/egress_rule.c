@@ -157,6 +157,8 @@ bool pin_egress_opens(const struct pin_egress_rule *rule, const uint8_t address[
 bool pin_egress_grants_target(const struct pin_egress_rule *outer, const struct pin_egress_rule *inner) {
     if (!pin_egress_covers_target(outer, inner))
         return false;
+    if (outer->host != NULL && outer->host[0] == '*' && strcmp(inner->host, PIN_HOST_INTERNAL) == 0)
+        return false; /* only its own name grants the host's loopback */
     return outer->host != NULL || opens_range(outer, inner->address, inner->prefix);
 }
 

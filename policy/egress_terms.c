@@ -74,6 +74,15 @@ static bool covers_budget(const struct pin_egress_rule *outer, const struct pin_
             pin_egress_limits_within(&inner->budget->limits, &outer->budget->limits));
 }
 
+bool pin_egress_has_terms(const struct pin_egress_rule *rule) {
+    return rule->inspect != PIN_INSPECT_AUTO || rule->accept != 0 || rule->budget != NULL;
+}
+
+bool pin_egress_terms_cover(const struct pin_egress_rule *outer, const struct pin_egress_rule *inner,
+                            uint16_t port) {
+    return covers_budget(outer, inner) && covers_inspection(outer, inner, port);
+}
+
 /* From the widest: nothing is looked at; then TLS, with much that passes; then HTTP. */
 static unsigned width(const struct pin_egress_rule *rule, uint16_t port) {
     switch (pin_egress_inspection(rule, port)) {
@@ -123,7 +132,7 @@ void pin_egress_add_granted(struct pin_arena *arena, struct pin_port_set *set,
                             const struct pin_egress_rule *outer, const struct pin_egress_rule *inner) {
     bool covered[PIN_COUNT(classes)], all = true;
     for (size_t i = 0; i < PIN_COUNT(classes); i++) {
-        covered[i] = covers_budget(outer, inner) && covers_inspection(outer, inner, classes[i].probe);
+        covered[i] = pin_egress_terms_cover(outer, inner, classes[i].probe);
         all = all && covered[i];
     }
     if (all) {

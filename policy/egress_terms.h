@@ -1,7 +1,8 @@
 /* egress_terms.h: under which terms a rule grants a destination: what is inspected, and the budget.
  *
  * Terms are ordered: some cover others. Where several rules name a destination, the one with the widest terms
- * counts, whatever their order, so that another rule never takes anything away. Pure. Source: docs/policy.md
+ * counts, whatever their order. Where neither covers the other (TLS beside HTTP, two budgets) the choice
+ * takes something away, and the order over policies minds that: order_egress.h. Pure. Source: docs/policy.md
  * "network.egress".
  */
 #pragma once
@@ -20,6 +21,11 @@ extern const size_t pin_egress_limit_offsets[PIN_EGRESS_LIMIT_COUNT];
 enum pin_inspect pin_egress_inspection(const struct pin_egress_rule *rule, uint16_t port);
 
 bool pin_egress_terms_same(const struct pin_egress_rule *a, const struct pin_egress_rule *b);
+/* Whether it says anything of inspection or a budget. */
+bool pin_egress_has_terms(const struct pin_egress_rule *rule);
+/* Whether all that may be said to this port under the terms of `inner` may be under those of `outer`. */
+bool pin_egress_terms_cover(const struct pin_egress_rule *outer, const struct pin_egress_rule *inner,
+                            uint16_t port);
 /* Of two rules for one destination: does `a` come before `b`? */
 bool pin_egress_terms_before(const struct pin_egress_rule *a, const struct pin_egress_rule *b, uint16_t port);
 /* Adds the ports at which `outer` grants all that `inner` may; targets aside. */

@@ -13,6 +13,9 @@
 
 #include "base/error.h"
 
+/* The one name that stands for the host's own loopback; only a rule that spells it out grants it. */
+#define PIN_HOST_INTERNAL "host.pinfold.internal"
+
 #define PIN_HOST_MAX 254          /* with the zero byte */
 #define PIN_HOST_WRITTEN_MAX 1024 /* of what a person may write for one, in bytes of UTF-8 */
 

@@ -248,6 +248,7 @@ struct pin_policy {
     uint8_t digest[PIN_SHA256_SIZE]; /* of the canonical form of the resolved policy */
     struct pin_place places[PIN_FIELD_COUNT];
     struct pin_policy *site; /* a copy of what it is held below, its own; NULL: nothing */
+    bool is_site;            /* a site's file: nothing runs under it, and each item of it grants by itself */
 
     struct pin_image_rule *images;
     size_t image_count;

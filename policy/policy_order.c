@@ -7,6 +7,8 @@
 #include "policy/covers.h"
 #include "policy/egress_rule.h"
 #include "policy/grants.h"
+#include "policy/order_egress.h"
+#include "policy/order_mounts.h"
 #include "policy/order_syscalls.h"
 #include "policy/policy_write.h"
 #include "policy/port_set.h"
@@ -175,6 +177,32 @@ static void compare_deny(struct compare *compare, const struct pin_field_row *ro
     }
 }
 
+/* Granted one by one, and yet not under the terms that count there. */
+static void compare_terms(struct compare *compare, const struct pin_field_row *row) {
+    size_t count;
+    const struct pin_egress_rule *const *freer =
+        pin_egress_freer(compare->arena, compare->inner, compare->outer, &count);
+    for (size_t i = 0; i < count; i++) {
+        char pointer[64];
+        (void)snprintf(pointer, sizeof(pointer), "%s/%zu", pin_field_pointer(row->field),
+                       (size_t)(freer[i] - compare->inner->network.egress));
+        wider(compare, pointer, &compare->outer->places[row->field],
+              "asks for %.*s, which other rules of '%s' hold to other terms", VALUE_SHOWN,
+              pin_policy_item_text(compare->arena, row->field, freer[i]), compare->outer->name);
+    }
+}
+
+/* Granted one by one, and yet more of the host than those of the ceiling let through one another. */
+static void compare_mounts(struct compare *compare, const struct pin_field_row *row) {
+    size_t count;
+    struct pin_mount_excess *more = pin_mounts_excess(compare->arena, compare->inner, compare->outer, &count);
+    for (size_t i = 0; i < count; i++)
+        wider(compare, pin_field_pointer(row->field), &compare->outer->places[row->field],
+              "%s '%.*s'%s, which the mounts of '%s' %s", more[i].writes ? "writes" : "shows", VALUE_SHOWN,
+              more[i].path, more[i].by == NULL ? "" : " of the host", compare->outer->name,
+              more[i].writes ? "keep from being written" : "hide");
+}
+
 static bool demands(const struct pin_field_row *row) {
     return row->field == PIN_FIELD_REFUSE || row->field == PIN_FIELD_RECORD ||
            row->field == PIN_FIELD_REQUIRE_LABELS || row->field == PIN_FIELD_LABELS_SECRETS ||
@@ -195,7 +223,10 @@ static void compare_row(struct compare *compare, const struct pin_field_row *row
     case PIN_TYPE_BUDGETS:   /* with the rules that name them */
     case PIN_TYPE_WORD:      /* these two together, in the end */
     case PIN_TYPE_SYSCALLS: return;
-    case PIN_TYPE_EGRESS: compare_egress(compare, row); return;
+    case PIN_TYPE_EGRESS:
+        compare_egress(compare, row);
+        compare_terms(compare, row);
+        return;
     case PIN_TYPE_DENY: compare_deny(compare, row); return;
     case PIN_TYPE_STRINGS:
     case PIN_TYPE_IMAGES:
@@ -204,6 +235,8 @@ static void compare_row(struct compare *compare, const struct pin_field_row *row
             compare_demands(compare, row);
         else
             compare_grants(compare, row);
+        if (row->type == PIN_TYPE_MOUNTS)
+            compare_mounts(compare, row);
         return;
     case PIN_TYPE_STRING: compare_string(compare, row); return;
     case PIN_TYPE_SIZE:

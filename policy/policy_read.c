@@ -183,6 +183,7 @@ static struct pin_policy *load_files(const struct pin_policy_file *files, size_t
     if (policy == NULL)
         abort(); /* out of memory, as in arena.h */
     struct load load = {.policy = policy, .found = found, .site = site};
+    policy->is_site = site;
     if (site)
         pin_policy_set_everything(policy);
     else

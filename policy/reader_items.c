@@ -35,9 +35,7 @@ static bool read_checked(struct pin_reader *reader, const struct pin_json *node,
 
 static const char *check_digest(const char *text, bool site) {
     (void)site;
-    bool good =
-        strncmp(text, "sha256:", 7) == 0 && strlen(text) == 71 && strspn(text + 7, "0123456789abcdef") == 64;
-    return good ? NULL : "a digest is 'sha256:' and 64 lower-case hexadecimal digits";
+    return pin_is_digest(text) ? NULL : "a digest is 'sha256:' and 64 lower-case hexadecimal digits";
 }
 
 static const char *check_key_file(const char *text, bool site) {

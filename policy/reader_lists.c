@@ -119,6 +119,11 @@ static size_t find(const struct list *list, const struct list_type *type, const 
     return i;
 }
 
+static void drop(struct list *list, const struct list_type *type, size_t index) {
+    list->count--;
+    memmove(item_at(list, type, index), item_at(list, type, index + 1), (list->count - index) * type->size);
+}
+
 #define HINT_LONG "patterns and ranges stand for many items"
 
 static bool is_list(struct pin_reader *reader, const struct pin_json *node) {
@@ -134,18 +139,29 @@ static bool is_list(struct pin_reader *reader, const struct pin_json *node) {
     return true;
 }
 
-/* Appends the items of a JSON list that aren't there yet. */
+/* An item counts once, at its first place; a mount at its last, where it lies over those before it. */
+static void append(struct pin_reader *reader, const struct pin_field_row *row, struct list *list,
+                   const void *item) {
+    const struct list_type *type = type_of(row);
+    size_t index = find(list, type, item);
+    if (index < list->count && row->type != PIN_TYPE_MOUNTS)
+        return;
+    if (index < list->count)
+        drop(list, type, index);
+    memcpy(pin_arena_grow(&reader->policy->arena, &list->items, &list->count, type->size), item, type->size);
+}
+
+/* Appends the items of a JSON list. */
 static bool add_items(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
                       struct list *list) {
     const struct list_type *type = type_of(row);
     bool good = is_list(reader, node);
     for (const struct pin_json *child = good ? node->first : NULL; child != NULL; child = child->next) {
         _Alignas(max_align_t) char room[ITEM_ROOM] = {0};
-        if (!type->read(reader, child, row, room))
+        if (type->read(reader, child, row, room))
+            append(reader, row, list, room);
+        else
             good = false;
-        else if (find(list, type, room) == list->count)
-            memcpy(pin_arena_grow(&reader->policy->arena, &list->items, &list->count, type->size), room,
-                   type->size);
     }
     if (list->count > 2 * PIN_LIST_MAX) { /* an inherited list and an added one */
         pin_json_fault(reader->source, node, reader->found, HINT_LONG, "the list gets too long");
@@ -175,9 +191,7 @@ static bool remove_items(struct pin_reader *reader, const struct pin_json *node,
             good = false;
             continue;
         }
-        list->count--;
-        memmove(item_at(list, type, index), item_at(list, type, index + 1),
-                (list->count - index) * type->size);
+        drop(list, type, index);
     }
     return good;
 }

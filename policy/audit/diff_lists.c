@@ -5,6 +5,8 @@
 #include "policy/covers.h"
 #include "policy/filter_algebra.h"
 #include "policy/grants.h"
+#include "policy/order_egress.h"
+#include "policy/order_mounts.h"
 #include "policy/policy_write.h"
 #include "policy/port_set.h"
 
@@ -79,7 +81,36 @@ static void compare_list(const struct pin_diff_side *side, const struct list_row
     }
 }
 
+/* Rules that are all granted, and yet not under the terms that count where they meet others. */
+static void compare_terms(const struct pin_diff_side *side) {
+    struct pin_arena *arena = &side->diff->arena;
+    size_t count;
+    const struct pin_egress_rule *const *freer =
+        pin_egress_freer(arena, side->to->policy, side->from->policy, &count);
+    for (size_t i = 0; i < count; i++)
+        pin_diff_add(side, pin_field_pointer(PIN_FIELD_EGRESS), &freer[i]->place,
+                     pin_arena_printf(arena,
+                                      "connections to %s on its own terms, which another rule took away",
+                                      pin_why_egress_text(arena, freer[i])));
+}
+
+/* What mounts over mounts, or over the workspace, hide or keep from being written. */
+static void compare_mounts(const struct pin_diff_side *side) {
+    struct pin_arena *arena = &side->diff->arena;
+    size_t count;
+    struct pin_mount_excess *more = pin_mounts_excess(arena, side->to->policy, side->from->policy, &count);
+    for (size_t i = 0; i < count; i++)
+        pin_diff_add(
+            side, pin_field_pointer(PIN_FIELD_MOUNTS),
+            more[i].by != NULL ? &more[i].by->place : &side->to->policy->places[PIN_FIELD_WORKSPACE_ACCESS],
+            pin_arena_printf(arena, "%s %s%s, which a mount %s", more[i].writes ? "writing" : "reading",
+                             more[i].path, more[i].by != NULL ? " of the host" : "",
+                             more[i].writes ? "kept from it" : "hid"));
+}
+
 void pin_diff_lists(const struct pin_diff_side *side) {
+    compare_terms(side);
+    compare_mounts(side);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         compare_list(side, &rows[i]);
 }

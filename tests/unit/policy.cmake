@@ -17,3 +17,8 @@ add_test(NAME policy_schema
     COMMAND /usr/bin/python3 -m pytest -q -p no:cacheprovider "${conformance}/test_policy_schema.py")
 set_tests_properties(policy_schema PROPERTIES
     ENVIRONMENT "POLICY_CHECK=$<TARGET_FILE:policy_check>;PYTHONDONTWRITEBYTECODE=1")
+
+# The order over policies, held to a model of its own of what a run may do: test_policy_oracle.py.
+add_executable(policy_compare "${conformance}/policy_compare.c")
+target_link_libraries(policy_compare PRIVATE pin_flags pin_policy pin_base)
+add_test(NAME policy_oracle COMMAND /usr/bin/python3 "${conformance}/policy_oracle.py" "$<TARGET_FILE:policy_compare>")

@@ -110,6 +110,21 @@ static void a_name_may_be_asked_for_while_any_port_of_it_is_left(void **state) {
     }
 }
 
+static void a_wildcard_refuses_the_hosts_loopback_and_never_grants_it(void **state) {
+    (void)state;
+    const struct pin_egress_rule wild = {.host = "*.pinfold.internal", .ports = https, .port_count = 1};
+    const struct pin_egress_rule named = {.host = PIN_HOST_INTERNAL, .ports = https, .port_count = 1};
+    const struct pin_destination to = {.host = PIN_HOST_INTERNAL, .port = 443};
+    struct pin_egress_rules list = {.allow = &wild, .allow_count = 1};
+    assert_int_equal(pin_egress_judge(&list, &to).reason, PIN_EGRESS_NOT_LISTED);
+    list.allow = &named;
+    assert_int_equal(pin_egress_judge(&list, &to).reason, PIN_EGRESS_ALLOWED);
+    list.deny = &wild;
+    list.deny_count = 1;
+    assert_int_equal(pin_egress_judge(&list, &to).reason, PIN_EGRESS_DENY_RULE);
+    assert_false(pin_egress_judge_name(&list, PIN_HOST_INTERNAL).allowed);
+}
+
 static void an_empty_list_denies_everything(void **state) {
     (void)state;
     struct pin_egress_rules none = {.allow = NULL};
@@ -574,6 +589,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_ports_are_judged_together),
         cmocka_unit_test(a_name_may_be_asked_for_while_any_port_of_it_is_left),
+        cmocka_unit_test(a_wildcard_refuses_the_hosts_loopback_and_never_grants_it),
         cmocka_unit_test(an_empty_list_denies_everything),
         cmocka_unit_test(an_address_is_matched_by_cidr_rules_only),
         cmocka_unit_test(every_ipv6_address_is_not_every_ipv4_address),

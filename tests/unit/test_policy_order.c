@@ -173,6 +173,87 @@ static void the_baselines_lie_in_one_another(void **state) {
     }
 }
 
+#define RULES(rules)                                                                                         \
+    "\"network\": {\"budgets\": [{\"name\": \"t\", \"bytes_out\": 9}], \"egress\": [" rules "]}"
+#define TO(target, terms) "{" target ", \"ports\": [8080]" terms "}"
+#define NAME "\"host\": \"h.x.com\""
+#define FILES(mounts, rest) "\"filesystem\": {\"mounts\": [" mounts "]" rest "}"
+#define MOUNT(source, target, access)                                                                        \
+    "{\"source\": \"" source "\", \"target\": \"" target "\", \"access\": \"read-" access "\"}"
+#define IMAGE(key, value) "\"images\": [{\"" key "\": \"" value "\"}]"
+#define DIGEST "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define M_IS_WRITTEN ", \"write\": [\"/m\"]"
+
+/* Each item of the first policy is granted by one of the second, another one of which takes it away. */
+static void what_an_item_takes_from_another_is_no_longer_granted(void **state) {
+    (void)state;
+    /* clang-format off */
+    static const char *const rows[][3] = {
+        {RULES(TO(NAME, ", \"inspect\": \"http\"")),
+         RULES(TO(NAME, ", \"inspect\": \"http\"") ", " TO("\"host\": \"*.x.com\"", ", \"inspect\": \"tls\"")),
+         "/network/egress/0"},
+        {RULES(TO(NAME, "")),
+         RULES(TO(NAME, "") ", " TO("\"cidr\": \"93.0.0.0/8\"", ", \"budget\": \"t\"")), "/network/egress/0"},
+        {RULES(TO(NAME, ", \"inspect\": \"tls\"")),
+         RULES(TO(NAME, ", \"inspect\": \"tls\"") ", " TO(NAME, ", \"budget\": \"t\"")), "/network/egress/0"},
+        {RULES(TO("\"host\": \"*.x.com\"", ", \"inspect\": \"tls\"")),
+         RULES(TO("\"host\": \"*.x.com\"", ", \"inspect\": \"tls\"") ", " TO(NAME, ", \"budget\": \"t\"")),
+         "/network/egress/0"},
+        {RULES(TO("\"host\": \"host.pinfold.internal\"", "")),
+         RULES(TO("\"host\": \"*.pinfold.internal\"", "")), "/network/egress/0"},
+        {FILES(MOUNT("/srv", "/m", "only"), ""),
+         FILES(MOUNT("/srv", "/m", "only") ", " MOUNT("/empty", "/m/a", "only"), ""), "/filesystem/mounts"},
+        {FILES(MOUNT("/srv", "/m", "write"), M_IS_WRITTEN),
+         FILES(MOUNT("/srv", "/m", "write") ", " MOUNT("/srv/a", "/m/a", "only"), M_IS_WRITTEN), "/filesystem/mounts"},
+        {FILES(MOUNT("/srv/a", "/m/a", "only"), ""),
+         FILES(MOUNT("/srv/a", "/m/a", "only") ", " MOUNT("/empty", "/m", "only"), ""), "/filesystem/mounts"},
+        {FILES(MOUNT("/srv/a", "/n/logs", "write"), ", \"write\": [\"/n/logs\"]"),
+         FILES(MOUNT("/srv", "/n", "write"), ", \"write\": [\"/n/logs\"]"), "/filesystem/mounts"},
+        {"\"tty\": true", FILES(MOUNT("/empty", "/workspace/.git", "only"), ""), "/filesystem/mounts"},
+        {IMAGE("digest", DIGEST), IMAGE("pattern", "sha2*"), "/images/0"},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        static struct pin_findings found;
+        struct pin_policy *inner = body(rows[i][0]), *outer = body(rows[i][1]);
+        memset(&found, 0, sizeof(found));
+        if (narrower(inner, outer, &found) || found.count != 1 || finding_at(&found, rows[i][2]) == NULL) {
+            print_findings(&found);
+            fail_msg("%s\n%s", rows[i][0], rows[i][1]);
+        }
+        assert_true(at_most(outer, outer));
+        pin_policy_free(inner);
+        pin_policy_free(outer);
+    }
+}
+
+/* What lies over another takes nothing away that the other policy doesn't take, too. */
+static void what_is_taken_from_both_is_no_difference(void **state) {
+    (void)state;
+    /* clang-format off */
+    static const char *const rows[][2] = {
+        {FILES(MOUNT("/srv", "/m", "only") ", " MOUNT("/empty", "/m/a", "only"), M_IS_WRITTEN),
+         FILES(MOUNT("/srv", "/m", "write") ", " MOUNT("/empty", "/m/a", "only"), M_IS_WRITTEN)},
+        {FILES(MOUNT("/srv", "/m", "only"), M_IS_WRITTEN),
+         FILES(MOUNT("/srv", "/m", "only") ", " MOUNT("/srv/a", "/m/a", "write"), M_IS_WRITTEN)},
+        {FILES(MOUNT("/srv/a", "/n", "only"), ""),
+         FILES(MOUNT("/srv", "/m", "only") ", " MOUNT("/srv", "/n", "only") ", " MOUNT("/empty", "/m/a", "only"), "")},
+        {"\"filesystem\": {\"workspace\": {\"access\": \"none\"}}",
+         FILES(MOUNT("/empty", "/workspace/.git", "only"), "")},
+        {RULES(TO(NAME, ", \"inspect\": \"tls\"")),
+         RULES(TO(NAME, ", \"inspect\": \"tls\"") ", " TO(NAME, "") ", " TO(NAME, ", \"budget\": \"t\""))},
+        {RULES(TO(NAME, "")), RULES(TO(NAME, "") ", " TO("\"cidr\": \"10.0.0.0/8\"", ", \"budget\": \"t\""))},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct pin_policy *inner = body(rows[i][0]), *outer = body(rows[i][1]);
+        if (!at_most(inner, outer))
+            fail_msg("%s\n%s", rows[i][0], rows[i][1]);
+        pin_policy_free(inner);
+        pin_policy_free(outer);
+    }
+}
+
 static void a_policy_is_narrower_than_itself_and_than_its_copy(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -395,6 +476,8 @@ int main(void) {
         cmocka_unit_test(a_finding_names_both_values_and_the_line_of_the_ceiling),
         cmocka_unit_test(the_profiles_lie_in_one_another),
         cmocka_unit_test(the_baselines_lie_in_one_another),
+        cmocka_unit_test(what_an_item_takes_from_another_is_no_longer_granted),
+        cmocka_unit_test(what_is_taken_from_both_is_no_difference),
         cmocka_unit_test(a_policy_is_narrower_than_itself_and_than_its_copy),
         cmocka_unit_test(the_order_is_antisymmetric_and_transitive),
         cmocka_unit_test(the_order_of_destinations_agrees_with_asking_for_each),

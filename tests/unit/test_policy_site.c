@@ -67,17 +67,19 @@ static void what_the_site_limits_is_a_ceiling(void **state) {
     static const struct {
         const char *body, *pointer;
     } rows[] = {
-        {"\"resources\": {\"memory\": \"4GiB\"}",                                        NULL               },
-        {"\"resources\": {\"memory\": \"5GiB\"}",                                        "/resources/memory"},
-        {"\"privileged\": true",                                                         "/privileged"      },
-        {"\"secrets\": [\"ANY\"]",                                                       NULL               },
-        {"\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [443]}]}",           NULL               },
-        {"\"network\": {\"egress\": [{\"host\": \"*.a.b\", \"ports\": [443, 80]}]}",     "/network/egress/0"},
-        {"\"network\": {\"egress\": [{\"cidr\": \"10.0.0.0/8\", \"ports\": [443]}]}",    "/network/egress/0"},
-        {"\"filesystem\": {\"mounts\": [{\"source\": \"/srv/a\", \"target\": \"/a\"}]}", NULL               },
+        {"\"resources\": {\"memory\": \"4GiB\"}",                                                NULL               },
+        {"\"resources\": {\"memory\": \"5GiB\"}",                                                "/resources/memory"},
+        {"\"privileged\": true",                                                                 "/privileged"      },
+        {"\"secrets\": [\"ANY\"]",                                                               NULL               },
+        {"\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [443]}]}",                   NULL               },
+        {"\"network\": {\"egress\": [{\"host\": \"host.pinfold.internal\", \"ports\": [443]}]}",
+         "/network/egress/0"                                                                                        },
+        {"\"network\": {\"egress\": [{\"host\": \"*.a.b\", \"ports\": [443, 80]}]}",             "/network/egress/0"},
+        {"\"network\": {\"egress\": [{\"cidr\": \"10.0.0.0/8\", \"ports\": [443]}]}",            "/network/egress/0"},
+        {"\"filesystem\": {\"mounts\": [{\"source\": \"/srv/a\", \"target\": \"/a\"}]}",         NULL               },
         {"\"filesystem\": {\"mounts\": [{\"source\": \"/etc\", \"target\": \"/a\"}]}",
-         "/filesystem/mounts/0"                                                                             },
-        {"\"syscalls\": {\"allow\": [\"@inotify\"]}",                                    NULL               },
+         "/filesystem/mounts/0"                                                                                     },
+        {"\"syscalls\": {\"allow\": [\"@inotify\"]}",                                            NULL               },
     };
     static struct pin_findings found;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -300,7 +300,7 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
                              [{"pattern": "a", "require_signature": True, "keys": ["/etc/keys/a.pub"]}], ["x" * 255],
                              [{"pattern": "a", "keys": []}]])
     yield from bad(images, [[""], ["**"], ["a b"], ["a\n"], ["ü"], ["x" * 256], [{}], [{"pattern": "a", "digest": DIGEST}],
-                            [{"digest": "sha256:00"}], [{"digest": DIGEST.upper()}], [{"digest": DIGEST + "0"}],
+                            [{"digest": "sha256:00"}], ["sha256:*"], [{"pattern": "sha256:ab*"}], [{"digest": DIGEST.upper()}], [{"digest": DIGEST + "0"}],
                             [{"pattern": "a", "require_signature": True}], [{"pattern": "a", "keys": ["/k"]}],
                             [{"pattern": "a", "require_signature": True, "keys": []}],
                             [{"pattern": "a", "require_signature": True, "keys": ["k"]}],
