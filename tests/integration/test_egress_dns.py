@@ -118,6 +118,33 @@ print(len(small) <= 512, facts(small)[2], facts(whole)[1:3], len(wide) <= 1232, 
     assert out == "True 1 (6, 0) True (6, 0)\n"
 
 
+def test_of_too_many_streams_those_that_wait_for_an_answer_stay(harness):
+    harness.internet.ask(zone={**ZONE, **RECORDS})
+    code = WIRE + """
+def receive(s):
+    answer = b""
+    while len(answer) < 2 or len(answer) < 2 + int.from_bytes(answer[:2], "big"):
+        more = s.recv(1 if len(answer) < 2 else 2 + int.from_bytes(answer[:2], "big") - len(answer))
+        if not more: return None
+        answer += more
+    return answer[2:]
+def stream(*questions):
+    s = socket.create_connection(("9.9.9.9", 53), timeout=60)
+    for q in questions: s.sendall(struct.pack("!H", len(q)) + q)
+    return s
+def ended(s):
+    try: return s.recv(1) == b""
+    except ConnectionResetError: return True
+waits = stream(message("silent.example.com", 65), message("api.example.com", 1))
+print(facts(receive(waits)))  # of the second one: the first is taken
+idle = [stream() for i in range(40)]
+print([ended(s) for s in idle[:9]].count(True), facts(receive(waits)))
+print(facts((idle[-1].sendall(struct.pack("!H", len(q := message("api.example.com", 1))) + q), receive(idle[-1]))[1]))
+"""
+    _, out, _ = harness.run(PYTHON, "-c", code, rules=["*.example.com:443"])
+    assert out.splitlines() == ["(0, 1, 0, 0)", "9 (0, 0, 0, 0)", "(0, 1, 0, 0)"], out
+
+
 def test_a_resolver_that_says_nothing_delays_an_empty_answer_and_nobody_else(harness):
     harness.internet.ask(zone={**ZONE, **RECORDS})
     code = WIRE + """

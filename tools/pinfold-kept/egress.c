@@ -147,11 +147,15 @@ const struct pin_verb pin_kept_verb_egress = {
     .name = "egress",
     .synopsis = "NAME",
     .summary = "what leaves a kept sandbox, and what may",
-    .description = "Shows the rules with what has used them, and the open connections. With --set, --add or "
-                   "--remove the list\n"
-                   "is changed first: it must lie below the policy that the sandbox was made with, holds at "
-                   "once, and cuts the\n"
-                   "connections that it forbids.",
+    .description =
+        "Shows the rules with what has used them, and the open connections. A rule's bytes are those "
+        "that count against its\n"
+        "budget, as soon as they are taken: what is held to be looked at, or was refused then, is among "
+        "them. Those of a\n"
+        "connection have been passed on. With --set, --add or --remove the list is changed first: it "
+        "must lie below the\n"
+        "policy that the sandbox was made with, holds at once, and cuts the connections that it "
+        "forbids.",
     .example =
         "  pinfold egress work\n  pinfold egress work --add api.example.com:443 --remove www.example.com:80\n"
         "  pinfold egress work --set rules.json",

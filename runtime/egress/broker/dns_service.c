@@ -87,6 +87,13 @@ bool service_ask(struct broker *broker, const char *name, const struct pin_dns_q
     return true;
 }
 
+bool service_is_waited_for(const struct broker *broker, const struct dns_stream *stream) {
+    const struct service *service = broker->services;
+    while (service != NULL && service->from.stream != stream)
+        service = service->following;
+    return service != NULL;
+}
+
 void service_forget(struct broker *broker, const struct dns_stream *stream) {
     for (struct service *service = broker->services, *following; service != NULL; service = following) {
         following = service->following;

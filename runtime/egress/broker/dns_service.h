@@ -11,6 +11,8 @@
 /* False: it isn't asked, the answer is an empty one. True: dns_reply() comes later. */
 bool service_ask(struct broker *broker, const char *name, const struct pin_dns_question *question,
                  const struct dns_from *from);
+/* Is an answer on its way to this stream? */
+bool service_is_waited_for(const struct broker *broker, const struct dns_stream *stream);
 /* The stream is gone. */
 void service_forget(struct broker *broker, const struct dns_stream *stream);
 /* Answers what is late. */

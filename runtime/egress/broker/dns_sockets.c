@@ -187,13 +187,21 @@ static void stream_ready(struct watch *watch, uint32_t events) {
         close_stream(stream);
 }
 
-/* At the limit the oldest makes room: streams that only sit there can't shut the others out. */
+/* The oldest of those that wait for no answer; of all, where each of them does. */
+static struct dns_stream *least_needed(const struct dns_server *server) {
+    struct dns_stream *oldest = NULL, *idle = NULL;
+    for (struct dns_stream *stream = server->streams; stream != NULL; stream = stream->following) {
+        oldest = stream;
+        if (!service_is_waited_for(server->broker, stream))
+            idle = stream;
+    }
+    return idle != NULL ? idle : oldest;
+}
+
+/* At the limit one makes room: streams that only sit there can't shut the others out. */
 static void open_stream(struct dns_server *server, int fd) {
-    struct dns_stream *oldest = server->streams;
-    while (oldest != NULL && oldest->following != NULL)
-        oldest = oldest->following;
-    if (oldest != NULL && server->stream_count >= STREAMS_MAX)
-        close_stream(oldest);
+    if (server->stream_count >= STREAMS_MAX)
+        close_stream(least_needed(server));
     struct dns_stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL) {
         (void)close(fd);
