@@ -1,8 +1,8 @@
 /* netlink.h: netlink requests packed into one buffer on the stack, and their answers.
  *
- * libmnl does the same and more; this runs between clone and exec and in programs whose start is measured in
- * tenths of a millisecond, so it is a page of inline packing instead of a shared library. A buffer that is
- * too small is remembered, and sending it fails. Source: netlink(7).
+ * libmnl does the same and more, but is had as a shared library only (Debian has no archive of it), and the
+ * program that runs this between clone and exec is linked statically, with another C library. A buffer that
+ * is too small is remembered, and sending it fails. Source: netlink(7).
  */
 #pragma once
 
