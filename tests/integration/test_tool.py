@@ -373,9 +373,3 @@ def test_results_are_what_their_schema_says(as_root, source):
     folder = ROOT / "tools/schema"
     jsonschema.validate(request, json.loads((folder / "tool-request.schema.json").read_text()))
     jsonschema.validate(call(as_root, request)[1], json.loads((folder / "tool-result.schema.json").read_text()))
-
-
-def test_the_runner_is_written_for_every_python_from_3_8_on():
-    import ast
-    for name in ("runner.py", "more.py", "install.py"):
-        ast.parse((ROOT / "tools/runners/python" / name).read_text(), feature_version=(3, 8))

@@ -12,7 +12,7 @@ from conftest import has_module
 from test_tool_warm import clear
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-RUNNERS = sorted((ROOT / "tools/runners/python").glob("*.py"))
+RUNNERS = sorted((ROOT / "tools/runners/python").glob("*.py")) + [ROOT / "tools/runners/code/code.py"]
 ESBUILD = shutil.which("esbuild", path="/usr/local/bin:/usr/bin:/bin")
 
 
