@@ -1,66 +1,20 @@
-#include "tests/unit/test.h"
-
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include <linux/mount.h>
 #include <sched.h>
 
-#include "images/rootfs.h"
-#include "policy/policy_read.h"
-#include "runtime/bundle/resolve.h"
-#include "runtime/plan/plan.h"
-
-/* A host that doesn't exist: what it can do is what the test says. */
-static const struct pin_host root_host = {
-    .uid = 0, .privileged = true, .landlock_abi = 7, .raises_limits = true, .time_namespaces = true};
-static const struct pin_host user_host = {
-    .uid = 1234, .gid = 1235, .landlock_abi = 7, .raises_limits = true, .time_namespaces = true};
-
-struct fixture {
-    struct pin_policy *policy, *effective;
-    struct pin_request request;
-    struct pin_arena arena;
-    struct pin_rootfs rootfs;
-    struct pin_bundle *bundle;
-    struct pin_plan *plan;
-    struct pin_findings found;
-};
-
-static const char *const command[] = {"true", NULL};
+#include "tests/unit/plan_fixture.h"
 
 /* A plan for `true` under a policy given as text. */
 static void plan_for(struct fixture *fixture, const char *policy, const struct pin_host *host) {
     struct pin_error err = {0};
     struct pin_rootfs_identity identity = {1000, 1000, "pinfold"};
-    fixture->policy = pin_policy_parse("test.json", policy, strlen(policy), &fixture->found);
-    assert_non_null(fixture->policy);
-    fixture->request.args = command;
-    fixture->request.arg_count = 1;
-    fixture->effective = pin_request_narrow(fixture->policy, &fixture->request, &fixture->found);
-    assert_non_null(fixture->effective);
+    narrow(fixture, policy);
     assert_true(pin_rootfs_host(&fixture->arena, &identity, &fixture->rootfs, &err));
     fixture->bundle = pin_resolve(fixture->effective, &fixture->request, &fixture->rootfs, &fixture->found);
     assert_non_null(fixture->bundle);
     fixture->plan = pin_plan_make(fixture->bundle, host, &fixture->found);
-}
-
-static int tear_down(void **state) {
-    struct fixture *fixture = *state;
-    pin_plan_free(fixture->plan);
-    pin_bundle_free(fixture->bundle);
-    pin_policy_free(fixture->effective);
-    pin_policy_free(fixture->policy);
-    pin_arena_free(&fixture->arena);
-    free(fixture);
-    return 0;
-}
-
-static int set_up(void **state) {
-    *state = calloc(1, sizeof(struct fixture));
-    return *state == NULL;
 }
 
 static const char tool[] = "{\"pinfold\": 1, \"name\": \"t\"}";

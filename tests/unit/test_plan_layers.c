@@ -1,51 +1,23 @@
-#include "tests/unit/test.h"
-
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <linux/mount.h>
 
 #include "base/units.h"
 #include "images/image_root.h"
-#include "images/rootfs.h"
-#include "policy/policy_read.h"
-#include "runtime/bundle/resolve.h"
-#include "runtime/plan/plan.h"
-
-static const struct pin_host root_host = {
-    .uid = 0, .privileged = true, .landlock_abi = 7, .raises_limits = true, .time_namespaces = true};
-static const struct pin_host user_host = {
-    .uid = 1234, .gid = 1235, .landlock_abi = 7, .raises_limits = true, .time_namespaces = true};
-
-struct fixture {
-    struct pin_policy *policy, *effective;
-    struct pin_request request;
-    struct pin_arena arena;
-    struct pin_rootfs rootfs;
-    struct pin_bundle *bundle;
-    struct pin_plan *plan;
-    struct pin_findings found;
-};
+#include "tests/unit/plan_fixture.h"
 
 static const char *layers[PIN_PLAN_LAYERS_MAX + 1];
 
 /* The bundle of `true` in an image of so many layers, under the tool profile with these fields. */
 static void resolve(struct fixture *fixture, const char *fields, size_t count) {
-    static const char *const command[] = {"true"};
     const struct pin_image_config config = {
         .workdir = "/srv//./app/", .volumes = (const char *[]){"/data/v", "/a/../b", "/"},
                .volume_count = 3
     };
     char text[512];
     (void)snprintf(text, sizeof(text), "{\"pinfold\": 1, \"name\": \"t\"%s}", fields);
-    fixture->policy = pin_policy_parse("test.json", text, strlen(text), &fixture->found);
-    assert_non_null(fixture->policy);
-    fixture->request.args = command;
-    fixture->request.arg_count = 1;
     fixture->request.image = "box";
-    fixture->effective = pin_request_narrow(fixture->policy, &fixture->request, &fixture->found);
-    assert_non_null(fixture->effective);
+    narrow(fixture, text);
     for (size_t i = 0; i < PIN_COUNT(layers); i++)
         layers[i] = "/store/layer";
     fixture->rootfs = (struct pin_rootfs){.kind = PIN_ROOTFS_LAYERS, .layers = layers, .layer_count = count};
@@ -59,27 +31,6 @@ static struct pin_plan *plan_for(struct fixture *fixture, const char *fields, si
     resolve(fixture, fields, count);
     fixture->plan = pin_plan_make(fixture->bundle, host, &fixture->found);
     return fixture->plan;
-}
-
-static void clear(struct fixture *fixture) {
-    pin_plan_free(fixture->plan);
-    pin_bundle_free(fixture->bundle);
-    pin_policy_free(fixture->effective);
-    pin_policy_free(fixture->policy);
-    pin_arena_free(&fixture->arena);
-    *fixture = (struct fixture){0};
-}
-
-static int tear_down(void **state) {
-    struct fixture *fixture = *state;
-    clear(fixture);
-    free(fixture);
-    return 0;
-}
-
-static int set_up(void **state) {
-    *state = calloc(1, sizeof(struct fixture));
-    return *state == NULL;
 }
 
 static void layers_are_read_only_and_bring_neither_set_id_programs_nor_devices(void **state) {

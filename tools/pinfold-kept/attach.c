@@ -16,6 +16,7 @@
 #include "base/units.h"
 #include "runtime/supervise/terminal.h"
 #include "tools/pinfold-kept/client.h"
+#include "tools/pinfold-kept/session.h"
 #include "tools/pinfold-kept/verbs.h"
 #include "tools/pinfold/input.h"
 #include "tools/pinfold/report.h"
@@ -147,18 +148,6 @@ static bool take_keys(struct attached *attached, struct pin_error *err) {
     return pin_write_all(attached->keys, passed, count, err);
 }
 
-static bool take_signals(struct attached *attached, struct pin_error *err) {
-    static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
-    sigset_t signals;
-    (void)sigemptyset(&signals);
-    for (size_t i = 0; i < PIN_COUNT(wanted); i++)
-        (void)sigaddset(&signals, wanted[i]);
-    if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0 ||
-        (attached->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
-        return pin_fail_errno(err, "take signals");
-    return true;
-}
-
 /* True with *result NULL: only part of what there is to say. */
 static bool take_message(struct attached *attached, json_t **result, struct pin_error *err) {
     json_t *message = pin_client_receive(&attached->client, NULL, err);
@@ -214,7 +203,8 @@ static int run_attach(const struct pin_invocation *invocation) {
     if (number != NULL && (!pin_parse_u64(number, &attached.exec) || attached.exec == 0))
         (void)pin_fail(&err, PIN_ERROR_USAGE, "'%.40s' is no number of a command", number);
     else if (pin_client_open(&attached.client, invocation->arguments[0], &err) &&
-             find_exec(&attached, &err) && take_signals(&attached, &err) && ask(&attached, &err))
+             find_exec(&attached, &err) && pin_session_take_signals(&attached.signals, &err) &&
+             ask(&attached, &err))
         result = await(&attached, &err);
     int code = conclude(&attached, result, &err);
     json_decref(result);

@@ -30,15 +30,16 @@ static bool is_deaf(const struct pin_session *session) {
     return session->asked_ns != 0 && pin_now_ns() - session->asked_ns >= enough_ns;
 }
 
-static bool take_signals(struct pin_session *session, struct pin_error *err) {
+bool pin_session_take_signals(int *signals, struct pin_error *err) {
     static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
-    sigset_t signals;
-    (void)sigemptyset(&signals);
+    sigset_t set;
+    (void)sigemptyset(&set);
     for (size_t i = 0; i < PIN_COUNT(wanted); i++)
-        (void)sigaddset(&signals, wanted[i]);
-    if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0 ||
-        (session->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
+        (void)sigaddset(&set, wanted[i]);
+    int fd = sigprocmask(SIG_BLOCK, &set, NULL) == 0 ? signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
+    if (fd < 0)
         return pin_fail_errno(err, "take signals");
+    *signals = fd;
     return true;
 }
 
@@ -137,7 +138,7 @@ json_t *pin_session_await(struct pin_session *session, struct pin_error *err) {
 bool pin_session_open(struct pin_session *session, const char *name, struct pin_error *err) {
     return pin_client_open(&session->client, name, err) &&
            pin_client_set_patience(&session->client, pin_client_answer_ns(&session->client), err) &&
-           take_signals(session, err);
+           pin_session_take_signals(&session->signals, err);
 }
 
 void pin_session_close(struct pin_session *session) {

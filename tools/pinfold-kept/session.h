@@ -24,6 +24,9 @@ struct pin_session {
 };
 #define PIN_SESSION_NONE ((struct pin_session){.client = PIN_CLIENT_NONE, .signals = -1})
 
+/* The signals that are passed on come by this descriptor from now on, the caller's to close. */
+bool pin_session_take_signals(int *signals, struct pin_error *err);
+
 /* Connects, and takes signals from now on. Close it in any case. */
 bool pin_session_open(struct pin_session *session, const char *name, struct pin_error *err);
 void pin_session_close(struct pin_session *session);

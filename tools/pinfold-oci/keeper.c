@@ -104,14 +104,7 @@ static void keep(struct keeper *self) {
 static bool start_session(struct keeper *self, struct pin_error *err) {
     const struct pin_bundle_ext *ext = &self->keeping->bundle->ext;
     struct pin_secrets login = {0};
-    struct pin_egress_setup setup = {
-        .rules = {ext->egress, ext->egress_deny, ext->egress_count, ext->egress_deny_count,
-                  pin_bundle_place(ext, PIN_FIELD_EGRESS)},
-        .budgets = ext->egress_budgets,
-        .budget_count = ext->egress_budget_count,
-        .limits = ext->egress_limits,
-        .unknown_names = ext->unknown_names,
-    };
+    struct pin_egress_setup setup;
     char broker[PATH_MAX];
     bool started =
         ext->egress_count == 0 ||

@@ -319,18 +319,6 @@ bool pin_front_plan(struct pin_front *front, struct pin_findings *found) {
     return front->plan != NULL;
 }
 
-struct pin_egress_setup pin_front_egress(const struct pin_front *front) {
-    const struct pin_bundle_ext *ext = &front->bundle->ext;
-    return (struct pin_egress_setup){
-        .rules = {ext->egress, ext->egress_deny, ext->egress_count, ext->egress_deny_count,
-                  pin_bundle_place(ext, PIN_FIELD_EGRESS)},
-        .budgets = ext->egress_budgets,
-        .budget_count = ext->egress_budget_count,
-        .limits = ext->egress_limits,
-        .unknown_names = ext->unknown_names,
-    };
-}
-
 void pin_front_free(struct pin_front *front) {
     pin_plan_free(front->plan);
     pin_bundle_free(front->bundle);

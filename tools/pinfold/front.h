@@ -13,7 +13,6 @@
 #include "runtime/build/cgroup/facts.h"
 #include "runtime/bundle/bundle.h"
 #include "runtime/bundle/request.h"
-#include "runtime/egress/rules_blob.h"
 #include "runtime/host/host.h"
 #include "runtime/plan/plan.h"
 #include "runtime/secrets/secrets.h"
@@ -111,9 +110,6 @@ void pin_front_judge_swap(struct pin_host *host, const struct pin_cgroup_facts *
 static inline const struct pin_policy *pin_front_policy(const struct pin_front *front) {
     return front->effective != NULL ? front->effective : front->ceiling;
 }
-
-/* What the broker of the bundle is told; borrows from the bundle. */
-struct pin_egress_setup pin_front_egress(const struct pin_front *front);
 
 /* Frees all of it; fine with a zeroed or half made one. */
 void pin_front_free(struct pin_front *front);

@@ -184,7 +184,7 @@ static bool watch_both(struct pin_set_up_egress *egress, struct pin_error *err) 
 bool pin_set_up_egress_start(struct pin_set_up_egress *egress, const struct pin_front *front,
                              struct pin_sandbox *sandbox, struct pin_egress_ops *ops, struct pin_error *err) {
     char program[PATH_MAX];
-    struct pin_egress_setup setup = pin_front_egress(front);
+    struct pin_egress_setup setup;
     *ops = (struct pin_egress_ops){.self = egress};
     bool out = front->plan->egress, in = front->plan->publish_count > 0;
     egress->both = -1;

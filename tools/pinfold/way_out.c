@@ -6,6 +6,14 @@ bool pin_way_out_find(const struct pin_bundle_ext *ext, struct pin_egress_setup 
                       struct pin_secrets *login, struct pin_error *err) {
     const char *name = ext->proxy_secret;
     size_t size;
+    *setup = (struct pin_egress_setup){
+        .rules = {ext->egress, ext->egress_deny, ext->egress_count, ext->egress_deny_count,
+                  pin_bundle_place(ext, PIN_FIELD_EGRESS)},
+        .budgets = ext->egress_budgets,
+        .budget_count = ext->egress_budget_count,
+        .limits = ext->egress_limits,
+        .unknown_names = ext->unknown_names,
+    };
     if (ext->proxy_url == NULL)
         return true;
     if (!pin_proxy_parse(ext->proxy_url, &setup->proxy)) {

@@ -1,4 +1,5 @@
-/* way_out.h: the upstream proxy of a bundle, with the login that a secret holds.
+/* way_out.h: what the broker of a bundle is told: its rules, and the upstream proxy with the login that a
+ * secret holds.
  */
 #pragma once
 
@@ -6,6 +7,7 @@
 #include "runtime/egress/rules_blob.h"
 #include "runtime/secrets/secrets.h"
 
-/* Fills in the setup's proxy; its login is in `login`, which the caller frees once the broker has started. */
+/* Fills in the setup, which borrows from the bundle and from `login`; the caller frees that one, on failure
+ * too, once the broker has started. */
 bool pin_way_out_find(const struct pin_bundle_ext *ext, struct pin_egress_setup *setup,
                       struct pin_secrets *login, struct pin_error *err);

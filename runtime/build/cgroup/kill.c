@@ -101,16 +101,27 @@ static bool kill_procs(int dir, struct pass *pass) {
                                "a process of the cgroup is in no pid namespace of ours");
 }
 
-static bool kill_below(void *context, int parent, const char *name) {
-    struct pass *pass = context;
+/* Visits a group below, which is no fault where it has gone meanwhile. */
+static bool go_below(struct pass *pass, int parent, const char *name,
+                     bool (*visit)(int dir, struct pass *pass)) {
     PIN_CLOSE int dir = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
         return errno == ENOENT || pin_fail_errno(pass->err, "open a cgroup below");
     if (++pass->depth > DEPTH_MOST)
         return pin_fail(pass->err, PIN_ERROR_INVALID, "the cgroups below are nested too deeply");
-    bool ok = kill_procs(dir, pass) && pin_cgroup_children(dir, kill_below, pass);
+    bool ok = visit(dir, pass);
     pass->depth--;
     return ok;
+}
+
+static bool kill_below(void *context, int parent, const char *name);
+
+static bool kill_all(int dir, struct pass *pass) {
+    return kill_procs(dir, pass) && pin_cgroup_children(dir, kill_below, pass);
+}
+
+static bool kill_below(void *context, int parent, const char *name) {
+    return go_below(context, parent, name, kill_all);
 }
 
 /* Those that were signalled need a moment to leave, and one that forks meanwhile leaves a child: so it is
@@ -119,7 +130,7 @@ static bool kill_dir(const struct pin_cgroup_dir *dir, struct pin_error *err) {
     uint64_t deadline = pin_now_ns() + KILL_NS, pause = FIRST_PAUSE_NS;
     for (;;) {
         struct pass pass = {.err = err};
-        if (!kill_procs(dir->fd, &pass) || !pin_cgroup_children(dir->fd, kill_below, &pass))
+        if (!kill_all(dir->fd, &pass))
             return err->kind == PIN_ERROR_NONE ? pin_fail_errno(err, "list the cgroups below") : false;
         if (pass.found == 0 || !pin_cgroup_pause(deadline, &pause))
             return true;
@@ -194,15 +205,7 @@ static bool count_procs(int dir, struct pass *pass) {
 }
 
 static bool count_below(void *context, int parent, const char *name) {
-    struct pass *pass = context;
-    PIN_CLOSE int dir = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0)
-        return errno == ENOENT || pin_fail_errno(pass->err, "open a cgroup below");
-    if (++pass->depth > DEPTH_MOST)
-        return pin_fail(pass->err, PIN_ERROR_INVALID, "the cgroups below are nested too deeply");
-    bool ok = count_procs(dir, pass);
-    pass->depth--;
-    return ok;
+    return go_below(context, parent, name, count_procs);
 }
 
 /* Version 1 counts there who is in the group or below it, from before a fork until it is reaped. That
