@@ -33,6 +33,8 @@ for profile in tool build; do
     pinfold run --policy /run/zero.json -- /usr/bin/python3 -c "$zero"; echo $?
 done
 sleep 1; cat /run/crashes
+note doctor
+for pattern in '|/run/helper %e' '@/run/socket'; do echo "$pattern" >/proc/sys/kernel/core_pattern; pinfold doctor | grep -A1 crashes; done
 echo core >/proc/sys/kernel/core_pattern
 note clock
 for jump in '+1 year' '-2 years'; do
@@ -59,6 +61,13 @@ def test_a_crash_inside_is_not_handed_to_the_host_s_program_for_crashes(seen):
     """A limit of 0, as outside here, doesn't keep it from being run: so a program inside that wants one is told that it has it, and
     keeps its byte."""
     assert seen["crash"].splitlines() == ["139", "1", "139", "1", "139", "sh"]
+
+
+def test_a_host_whose_crashes_go_to_a_socket_is_told_so(seen):
+    """No limit keeps them from it, since Linux 6.16; this kernel takes the pattern for a file's name, the doctor reads it all the same."""
+    told = seen["doctor"].splitlines()
+    assert told[0] == "ok   crashes          core_pattern |/run/helper %e", told
+    assert told[2] == "no   crashes          core_pattern @/run/socket" and "whatever resources.core says" in told[3], told
 
 
 def test_a_jump_of_the_host_s_clock_ends_a_run_neither_sooner_nor_later(seen):

@@ -117,6 +117,22 @@ static void check_ids(struct checks *checks, const struct pin_host *host) {
                    ids.count);
 }
 
+/* Since Linux 6.16 a pattern may name a socket: the kernel connects there for each crash, inside too, and
+ * asks for no limit first. */
+static void check_crashes(struct checks *checks) {
+    struct pin_error err = {0};
+    size_t size;
+    PIN_FREE char *text = pin_read_file_at(-1, "/proc/sys/kernel/core_pattern", 256, &size, &err);
+    struct check *check =
+        add(checks, "crashes", text == NULL || text[0] != '@',
+            "crashes inside reach that socket whatever resources.core says; sysctl kernel.core_pattern=core, "
+            "or a program (\"|…\"), which is not handed any at a limit of 0");
+    if (text != NULL)
+        text[strcspn(text, "\n")] = '\0';
+    (void)snprintf(check->fact, sizeof(check->fact), "core_pattern %.128s",
+                   text != NULL ? text : "can't be read");
+}
+
 static void check_loop(struct checks *checks) {
     struct pin_error err = {0};
     struct pin_loop *loop = pin_loop_new(PIN_IO_URING, &err);
@@ -136,7 +152,8 @@ static void check_disk(struct checks *checks) {
 
 /* What most policies do without. */
 static bool is_extra(const char *name) {
-    static const char *const extras[] = {"io_uring", "id ranges", "roots on disk", "secret-memory"};
+    static const char *const extras[] = {"io_uring", "id ranges", "roots on disk", "secret-memory",
+                                         "crashes"};
     return pin_name_find(extras, PIN_COUNT(extras), name) >= 0;
 }
 
@@ -163,6 +180,7 @@ static int run_doctor(const struct pin_invocation *invocation) {
     check_landlock(&checks, &host);
     check_cgroups(&checks, &host);
     check_ids(&checks, &host);
+    check_crashes(&checks);
     check_loop(&checks);
     check_disk(&checks);
     bool enforceable = true;
