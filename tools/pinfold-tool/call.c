@@ -139,8 +139,8 @@ const struct pin_verb pin_tool_verb_call = {
                    "name, args and more. Its arguments are checked by the tool's JSON schema before anything "
                    "is built. The result is one JSON object: status, func_return, agent_state, stdout, "
                    "stderr, sandbox_config_fingerprint, usage, notes.\n"
-                   "Exit codes: 0 success, 1 the tool failed, 124 time limit, 137 memory limit, 125 refused, "
-                   "with {\"error\": …} instead of a result.",
+                   "Exit codes: 0 success, 1 the tool failed, 124 time limit, 137 memory or output limit, "
+                   "125 refused, with {\"error\": …} instead of a result.",
     .example = "  echo '{\"language\": \"python\", \"name\": \"add\", \"args\": {\"a\": 1, \"b\": 2},\n"
                "    \"source\": \"def add(a, b): return a + b\"}' | pinfold tool call",
     .options = options,

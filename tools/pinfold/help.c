@@ -3,7 +3,7 @@
 #include "tools/pinfold/options.h"
 
 static const char run_exits[] =
-    "The command's own; 128+N when signal N ended it; 124 time limit; 137 memory limit;\n"
+    "The command's own; 128+N when signal N ended it; 124 time limit; 137 memory or output limit;\n"
     "125 pinfold itself refused or failed; 126 not executable; 127 not found.";
 
 /* "--memory N", "--tty", "--io epoll|uring" */
