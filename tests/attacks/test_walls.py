@@ -259,7 +259,7 @@ for folder, folders, files in os.walk('/'):
 print(' '.join(sorted(writable)))
 """
     policy = pinfold.policy(extends=["tool"], resources={"wall_time": "5m"})  # there are many folders below /usr
-    assert pinfold.python(source, policy=policy)["stdout"].split() == ["/dev/shm", "/tmp"]
+    assert pinfold.python(source, policy=policy, timeout=300)["stdout"].split() == ["/dev/shm", "/tmp"]
 
 
 def test_dev_holds_a_fixed_list(pinfold):
