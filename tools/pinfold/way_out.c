@@ -1,5 +1,6 @@
 #include "tools/pinfold/way_out.h"
 
+#include "runtime/bundle/bundle_places.h"
 #include "runtime/egress/proxy_talk.h"
 
 bool pin_way_out_find(const struct pin_bundle_ext *ext, struct pin_egress_setup *setup,
