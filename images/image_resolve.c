@@ -100,23 +100,35 @@ bool pin_image_find(const struct pin_image_store *store, struct pin_arena *arena
     return true;
 }
 
+/* Builders make one and the same layer more than once: an empty one, of steps that change nothing. Where it
+ * stands again further up, it covers or removes there all that it brought below; overlayfs takes a directory
+ * only once (ELOOP). */
+static bool comes_again(const struct pin_image_config *config, size_t index) {
+    for (size_t i = index + 1; i < config->layer_count; i++)
+        if (strcmp(config->layers[i].diff_id, config->layers[index].diff_id) == 0)
+            return true;
+    return false;
+}
+
 static bool list_layers(const struct pin_image_store *store, struct pin_arena *arena,
                         const struct pin_image_config *config, struct pin_rootfs *rootfs,
                         struct pin_error *err) {
     const char **layers = pin_arena_array(arena, config->layer_count + 1, sizeof(*layers));
+    size_t count = 0;
     for (size_t i = 0; i < config->layer_count; i++) {
+        if (comes_again(config, i))
+            continue;
         const char *hex = config->layers[i].diff_id + strlen("sha256:");
-        layers[i] = pin_arena_printf(arena, "%s/layers/%s/root", store->path, hex);
+        layers[count] = pin_arena_printf(arena, "%s/layers/%s/root", store->path, hex);
         struct stat st;
-        const char *in_store = layers[i] + strlen(store->path) + 1;
+        const char *in_store = layers[count++] + strlen(store->path) + 1;
         if (fstatat(store->dir, in_store, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode)) {
             (void)pin_fail(err, PIN_ERROR_NOT_FOUND, "layer '%s' isn't in the store",
                            config->layers[i].diff_id);
             return pin_hint(err, "import or pull the image again");
         }
     }
-    *rootfs =
-        (struct pin_rootfs){.kind = PIN_ROOTFS_LAYERS, .layers = layers, .layer_count = config->layer_count};
+    *rootfs = (struct pin_rootfs){.kind = PIN_ROOTFS_LAYERS, .layers = layers, .layer_count = count};
     return true;
 }
 

@@ -113,6 +113,16 @@ def test_layers_lie_over_each_other_with_whiteouts_and_opaque_directories(box):
     assert box.output("box", "sh", "-c", "cat /data/a; ls -A /data /deep") == "2/data:\na\n\n/deep:\nnew\n"
 
 
+def test_the_same_layer_may_come_more_than_once(box):
+    """Empty layers of steps that change nothing, and one that does again what a layer between has undone."""
+    again = tar(entry("data", DIR, mode=0o755), entry("data/a", data=b"1"), entry("data/.wh.b"))
+    between = tar(entry("data/a", data=b"2"), entry("data/b", data=b"2"), entry("data/c", data=b"2"))
+    box.build("box", tar(), again, tar(), between, again, tar())
+    assert box.output("box", "sh", "-c", "cat /data/a; ls -A /data") == "1a\nc\n"
+    shown = json.loads(box.image("show", "--json", "box"))
+    assert len(shown["layers"]) == 7 and shown["layers"][2] == shown["layers"][5]
+
+
 def test_a_whiteout_in_the_only_layer_is_no_device(box, tmp_path):
     lone = hostile.Layout([tar(*[entry("bin", DIR, mode=0o755), entry("bin/busybox", data=BUSYBOX.read_bytes(), mode=0o755)],
                                entry("bin/.wh.gone"))]).write(tmp_path)
