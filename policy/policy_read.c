@@ -175,6 +175,21 @@ static void check_write(const struct pin_policy *policy, struct pin_findings *fo
     }
 }
 
+/* What the whole has to be judged for. A list with faulty items has the others alone, whose numbers are then
+ * not those of the file: the line says where they stand. */
+static void check_whole(struct pin_policy *policy, bool site, bool faulty, struct pin_findings *found) {
+    size_t first = found->count;
+    pin_reader_give_budgets(policy, found);
+    check_syscalls(policy, found);
+    if (!site) /* whose lists grant nothing by themselves */
+        check_write(policy, found);
+    for (size_t i = first; faulty && i < found->count; i++) {
+        char *number = strrchr(found->list[i].pointer, '/');
+        if (number != NULL && number[strspn(number + 1, "0123456789") + 1] == '\0')
+            *number = '\0';
+    }
+}
+
 /* Each file extends the one before it. */
 static struct pin_policy *load_files(const struct pin_policy_file *files, size_t count, bool site,
                                      struct pin_findings *found) {
@@ -190,10 +205,7 @@ static struct pin_policy *load_files(const struct pin_policy_file *files, size_t
         pin_policy_set_defaults(policy);
     for (size_t i = 0; i < count; i++)
         apply(&load, &files[i]);
-    pin_reader_give_budgets(policy, found);
-    check_syscalls(policy, found);
-    if (!site) /* whose lists grant nothing by themselves */
-        check_write(policy, found);
+    check_whole(policy, site, found->count + found->dropped > before, found);
     if (found->count + found->dropped > before) {
         pin_policy_free(policy);
         return NULL;

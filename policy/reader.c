@@ -76,18 +76,18 @@ static void unknown_key(struct pin_reader *reader, const struct pin_json *node, 
 
 bool pin_reader_members(struct pin_reader *reader, const struct pin_json *node, const char *const *keys,
                         size_t count, const struct pin_json **members) {
+    for (size_t i = 0; i < count; i++)
+        members[i] = NULL;
     if (!json_is_object(node->value)) {
         pin_reader_expected(reader, node, "an object", PIN_HINT_OBJECT);
         return false;
     }
     bool good = true;
-    for (size_t i = 0; i < count; i++)
-        members[i] = NULL;
     for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
         int index = pin_name_find(keys, count, child->key);
         if (index < 0)
             unknown_key(reader, child, keys, count);
-        else
+        else if (child->value != NULL)
             members[index] = child;
         good = good && index >= 0 && child->value != NULL;
     }

@@ -66,6 +66,7 @@ void pin_reader_expected(struct pin_reader *reader, const struct pin_json *node,
 bool pin_reader_missing(struct pin_reader *reader, const struct pin_json *node, const char *key);
 
 /* An object with few keys, such as an egress rule: `members[i]` becomes the node of keys[i] or NULL. False
- * after a fault of the object or its keys. */
+ * after a fault of the object or its keys: what is missing then may stand there under another name, and what
+ * is there can still be read, for its own faults. */
 bool pin_reader_members(struct pin_reader *reader, const struct pin_json *node, const char *const *keys,
                         size_t count, const struct pin_json **members);

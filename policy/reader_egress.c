@@ -83,18 +83,22 @@ static struct pin_port_range *all_ports(struct pin_reader *reader) {
     return pin_arena_memdup(&reader->policy->arena, &all, sizeof(all));
 }
 
-/* A rule's destination and ports; `ports` may be NULL, for all of them, in a refusal. */
+/* A rule's destination and ports; `ports` may be NULL, for all of them, in a refusal. `known`: the object's
+ * keys have no fault, so that what isn't there is missing. */
 static bool read_destination(struct pin_reader *reader, const struct pin_json *node,
                              const struct pin_json *host, const struct pin_json *cidr,
-                             const struct pin_json *ports, bool deny, struct pin_egress_rule *rule) {
-    if (host == NULL && cidr == NULL && node->cut)
-        return false;
-    if ((host == NULL) == (cidr == NULL)) {
+                             const struct pin_json *ports, bool deny, bool known,
+                             struct pin_egress_rule *rule) {
+    bool good = known && !(host == NULL && cidr == NULL && node->cut);
+    if (good && (host == NULL) == (cidr == NULL)) {
         pin_json_fault(reader->source, node, reader->found, "write one of the two",
                        "a destination is named by either 'host' or 'cidr'");
-        return false;
+        good = false;
     }
-    bool good = host != NULL ? read_host(reader, host, deny, rule) : read_cidr(reader, cidr, deny, rule);
+    if (host != NULL)
+        good = read_host(reader, host, deny, rule) && good;
+    if (cidr != NULL)
+        good = read_cidr(reader, cidr, deny, rule) && good;
     rule->place = pin_json_place(reader->source, node);
     if (ports != NULL)
         return read_ports(reader, ports, rule) && good;
@@ -124,13 +128,13 @@ static bool read_accept(struct pin_reader *reader, const struct pin_json *node,
                        "'accept' is for TLS, and 'inspect' is '%s'", pin_inspect_words[rule->inspect]);
         return false;
     }
+    bool good = true;
     for (const struct pin_json *child = node->first; child != NULL; child = child->next) {
         int bit = pin_reader_word(reader, child, pin_accept_words, PIN_ACCEPT_WORDS);
-        if (bit < 0)
-            return false;
-        rule->accept |= 1u << bit;
+        good = good && bit >= 0;
+        rule->accept |= bit >= 0 ? 1u << bit : 0;
     }
-    return true;
+    return good;
 }
 
 static bool is_budget_name(struct pin_reader *reader, const struct pin_json *node, const char *text) {
@@ -163,6 +167,12 @@ static bool read_inspect(struct pin_reader *reader, const struct pin_json *node,
     return index >= 0;
 }
 
+static bool read_terms(struct pin_reader *reader, const struct pin_json *inspect,
+                       const struct pin_json *accept, struct pin_egress_rule *rule) {
+    bool good = inspect == NULL || read_inspect(reader, inspect, rule);
+    return (accept == NULL || read_accept(reader, accept, rule)) && good;
+}
+
 bool pin_reader_egress(struct pin_reader *reader, const struct pin_json *node,
                        const struct pin_field_row *row, void *item) {
     (void)row;
@@ -171,23 +181,21 @@ bool pin_reader_egress(struct pin_reader *reader, const struct pin_json *node,
                                             "inspect", "accept", "budget"};
     const struct pin_json *member[COUNT];
     struct pin_egress_rule *rule = item;
-    if (!pin_reader_members(reader, node, keys, COUNT, member))
-        return false;
-    if (member[PORTS] == NULL)
-        return pin_reader_missing(reader, node, keys[PORTS]);
-    bool good = read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], false, rule);
+    bool known = pin_reader_members(reader, node, keys, COUNT, member);
+    bool good = read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], false, known, rule);
+    if (known && member[PORTS] == NULL)
+        good = pin_reader_missing(reader, node, keys[PORTS]);
     int protocol = member[PROTOCOL] == NULL
                        ? PIN_PROTOCOL_TCP
                        : pin_reader_word(reader, member[PROTOCOL], pin_protocol_words, PIN_PROTOCOL_COUNT);
-    if (!good || protocol < 0)
-        return false;
-    rule->protocol = (enum pin_protocol)protocol;
+    good = good && protocol >= 0;
+    rule->protocol = protocol >= 0 ? (enum pin_protocol)protocol : PIN_PROTOCOL_TCP;
     const struct pin_json *looked = member[INSPECT] != NULL ? member[INSPECT] : member[ACCEPT];
-    if (looked != NULL && has_no_name(reader, looked, rule))
-        return false;
-    return (member[INSPECT] == NULL || read_inspect(reader, member[INSPECT], rule)) &&
-           (member[ACCEPT] == NULL || read_accept(reader, member[ACCEPT], rule)) &&
-           (member[BUDGET] == NULL || read_budget_name(reader, member[BUDGET], rule));
+    if (good && looked != NULL && has_no_name(reader, looked, rule))
+        good = false;
+    else
+        good = read_terms(reader, member[INSPECT], member[ACCEPT], rule) && good;
+    return (member[BUDGET] == NULL || read_budget_name(reader, member[BUDGET], rule)) && good;
 }
 
 /* A refusal holds for both protocols. */
@@ -197,11 +205,17 @@ bool pin_reader_deny(struct pin_reader *reader, const struct pin_json *node, con
     enum { HOST, CIDR, PORTS, COUNT };
     static const char *const keys[COUNT] = {"host", "cidr", "ports"};
     const struct pin_json *member[COUNT];
-    return pin_reader_members(reader, node, keys, COUNT, member) &&
-           read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], true, item);
+    bool known = pin_reader_members(reader, node, keys, COUNT, member);
+    return read_destination(reader, node, member[HOST], member[CIDR], member[PORTS], true, known, item);
 }
 
 /* --- network.budgets --- */
+
+static bool limits_nothing(struct pin_reader *reader, const struct pin_json *node) {
+    pin_json_fault(reader->source, node, reader->found, "add a limit, such as \"connections\": 16",
+                   "this budget limits nothing");
+    return false;
+}
 
 bool pin_reader_budget(struct pin_reader *reader, const struct pin_json *node,
                        const struct pin_field_row *row, void *item) {
@@ -213,17 +227,15 @@ bool pin_reader_budget(struct pin_reader *reader, const struct pin_json *node,
     for (size_t i = 0; i < PIN_BUDGET_ROWS; i++)
         keys[i] = pin_limit_fields.rows[i].key;
     keys[NAME] = "name";
-    if (!pin_reader_members(reader, node, keys, COUNT, member))
-        return false;
-    if (member[NAME] == NULL)
-        return pin_reader_missing(reader, node, keys[NAME]);
-    const char *name = pin_reader_string(reader, member[NAME]);
-    if (name == NULL || !is_budget_name(reader, member[NAME], name))
-        return false;
-    budget->name = pin_arena_strdup(&reader->policy->arena, name);
+    bool good = pin_reader_members(reader, node, keys, COUNT, member);
     budget->limits = pin_egress_no_limits;
     budget->place = pin_json_place(reader->source, node);
-    bool good = true;
+    if (good && member[NAME] == NULL)
+        good = pin_reader_missing(reader, node, keys[NAME]);
+    good = good && node->count < 2 ? limits_nothing(reader, node) : good;
+    const char *name = member[NAME] == NULL ? NULL : pin_reader_string(reader, member[NAME]);
+    if (name != NULL && is_budget_name(reader, member[NAME], name))
+        budget->name = pin_arena_strdup(&reader->policy->arena, name);
     for (size_t i = 0; i < PIN_BUDGET_ROWS; i++) {
         const struct pin_field_row *limit = &pin_limit_fields.rows[i];
         uint64_t value;
@@ -234,12 +246,7 @@ bool pin_reader_budget(struct pin_reader *reader, const struct pin_json *node,
             memcpy((char *)&budget->limits + limit->offset - offsetof(struct pin_policy, network.limits),
                    &value, sizeof(value));
     }
-    if (node->count < 2) {
-        pin_json_fault(reader->source, node, reader->found, "add a limit, such as \"connections\": 16",
-                       "the budget '%s' limits nothing", name);
-        return false;
-    }
-    return good;
+    return good && budget->name != NULL;
 }
 
 static void fault_of(struct pin_findings *found, const struct pin_place *place, const char *field,
@@ -257,8 +264,9 @@ void pin_reader_give_budgets(struct pin_policy *policy, struct pin_findings *fou
             fault_of(found, &budgets[i].place, pin_field_pointer(PIN_FIELD_BUDGETS), i,
                      "there are two budgets", budgets[i].name, "give one of them another name");
     struct pin_egress_rule *rules = policy->network.egress;
-    size_t missing = pin_egress_give_budgets(rules, policy->network.egress_count, budgets, count);
-    if (missing < policy->network.egress_count)
-        fault_of(found, &rules[missing].place, pin_field_pointer(PIN_FIELD_EGRESS), missing,
-                 "there is no budget", rules[missing].budget->name, "add it to network.budgets");
+    size_t rule_count = policy->network.egress_count;
+    for (size_t i = pin_egress_give_budgets(rules, rule_count, budgets, count); i < rule_count; i++)
+        if (rules[i].budget != NULL && pin_egress_budget_find(budgets, count, rules[i].budget->name) == NULL)
+            fault_of(found, &rules[i].place, pin_field_pointer(PIN_FIELD_EGRESS), i, "there is no budget",
+                     rules[i].budget->name, "add it to network.budgets");
 }

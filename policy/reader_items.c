@@ -29,6 +29,16 @@ static bool read_checked(struct pin_reader *reader, const struct pin_json *node,
     return true;
 }
 
+/* The members of an object, of which the first `required` have to be there. */
+static bool members_of(struct pin_reader *reader, const struct pin_json *node, const char *const *keys,
+                       size_t count, size_t required, const struct pin_json **member) {
+    bool known = pin_reader_members(reader, node, keys, count, member), good = known;
+    for (size_t i = 0; known && i < required; i++)
+        if (member[i] == NULL)
+            good = pin_reader_missing(reader, node, keys[i]);
+    return good;
+}
+
 /* --- images --- */
 
 #define SUCH_IMAGE "such as 'host' or 'python-*'"
@@ -65,20 +75,21 @@ static bool read_image_object(struct pin_reader *reader, const struct pin_json *
     enum { PATTERN, DIGEST, REQUIRE, KEYS, COUNT };
     static const char *const keys[COUNT] = {"pattern", "digest", "require_signature", "keys"};
     const struct pin_json *member[COUNT];
-    if (!pin_reader_members(reader, node, keys, COUNT, member))
-        return false;
-    if ((member[PATTERN] == NULL) == (member[DIGEST] == NULL)) {
+    bool known = pin_reader_members(reader, node, keys, COUNT, member), good = known;
+    if (known && (member[PATTERN] == NULL) == (member[DIGEST] == NULL)) {
         pin_json_fault(reader->source, node, reader->found, "write one of the two",
                        "an image is named by either 'pattern' or 'digest'");
-        return false;
+        good = false;
     }
-    bool good = member[PATTERN] != NULL
-                    ? read_checked(reader, member[PATTERN], pin_check_image, SUCH_IMAGE, &image->pattern)
-                    : read_checked(reader, member[DIGEST], check_digest, "'pinfold image show' prints it",
-                                   &image->pattern);
+    if (member[PATTERN] != NULL)
+        good = read_checked(reader, member[PATTERN], pin_check_image, SUCH_IMAGE, &image->pattern) && good;
+    if (member[DIGEST] != NULL)
+        good = read_checked(reader, member[DIGEST], check_digest, "'pinfold image show' prints it",
+                            &image->pattern) &&
+               good;
     if (member[REQUIRE] != NULL && !json_is_boolean(member[REQUIRE]->value)) {
         pin_reader_expected(reader, member[REQUIRE], "true or false", PIN_HINT_FLAG);
-        return false;
+        good = false;
     }
     image->require_signature = member[REQUIRE] != NULL && json_is_true(member[REQUIRE]->value);
     if (member[KEYS] != NULL)
@@ -111,17 +122,16 @@ bool pin_reader_mount(struct pin_reader *reader, const struct pin_json *node, co
     static const char *const words[] = {[PIN_ACCESS_READ] = "read-only", [PIN_ACCESS_WRITE] = "read-write"};
     const struct pin_json *member[COUNT];
     struct pin_mount_rule *mount = item;
-    if (!pin_reader_members(reader, node, keys, COUNT, member))
-        return false;
-    for (size_t i = SOURCE; i <= TARGET; i++)
-        if (member[i] == NULL)
-            return pin_reader_missing(reader, node, keys[i]);
+    bool good = members_of(reader, node, keys, COUNT, TARGET + 1, member);
     int access = PIN_ACCESS_READ;
-    bool good =
-        read_checked(reader, member[SOURCE], pin_check_mount_source, "such as '/srv/models'", &mount->source);
-    good =
-        read_checked(reader, member[TARGET], pin_check_mount_target, "such as '/models'", &mount->target) &&
-        good;
+    if (member[SOURCE] != NULL)
+        good = read_checked(reader, member[SOURCE], pin_check_mount_source, "such as '/srv/models'",
+                            &mount->source) &&
+               good;
+    if (member[TARGET] != NULL)
+        good = read_checked(reader, member[TARGET], pin_check_mount_target, "such as '/models'",
+                            &mount->target) &&
+               good;
     if (member[ACCESS] != NULL)
         access = pin_reader_string(reader, member[ACCESS]) == NULL
                      ? -1
@@ -159,19 +169,18 @@ static bool read_arg(struct pin_reader *reader, const struct pin_json *node, str
     enum { INDEX, OP, VALUE, MASK, COUNT };
     static const char *const keys[COUNT] = {"index", "op", "value", "mask"};
     const struct pin_json *member[COUNT];
-    if (!pin_reader_members(reader, node, keys, COUNT, member))
-        return false;
-    for (size_t i = INDEX; i <= VALUE; i++)
-        if (member[i] == NULL)
-            return pin_reader_missing(reader, node, keys[i]);
+    bool good = members_of(reader, node, keys, COUNT, VALUE + 1, member);
     uint64_t index = 0;
-    int op = pin_reader_word(reader, member[OP], pin_op_words, PIN_FILTER_OP_COUNT);
-    bool good = read_word64(reader, member[INDEX], &index) && read_word64(reader, member[VALUE], &arg->value);
-    if (good && (index > 5 || !json_is_integer(member[INDEX]->value))) {
+    int op = member[OP] == NULL ? -1 : pin_reader_word(reader, member[OP], pin_op_words, PIN_FILTER_OP_COUNT);
+    if (member[INDEX] != NULL && !read_word64(reader, member[INDEX], &index)) {
+        good = false;
+    } else if (member[INDEX] != NULL && (index > 5 || !json_is_integer(member[INDEX]->value))) {
         pin_json_fault(reader->source, member[INDEX], reader->found, "0 is the first argument",
                        "the index of an argument is a number from 0 to 5");
-        return false;
+        good = false;
     }
+    if (member[VALUE] != NULL)
+        good = read_word64(reader, member[VALUE], &arg->value) && good;
     if (!good || op < 0)
         return false;
     arg->index = (uint8_t)index;
@@ -218,11 +227,9 @@ bool pin_reader_syscall(struct pin_reader *reader, const struct pin_json *node,
     entry->place = pin_json_place(reader->source, node);
     if (json_is_string(node->value))
         return read_checked(reader, node, pin_check_syscall, SUCH_CALL, &entry->name);
-    if (!pin_reader_members(reader, node, keys, COUNT, member))
-        return false;
-    if (member[NAME] == NULL)
-        return pin_reader_missing(reader, node, keys[NAME]);
-    bool good = read_checked(reader, member[NAME], pin_check_syscall, SUCH_CALL, &entry->name);
+    bool good = members_of(reader, node, keys, COUNT, NAME + 1, member);
+    if (member[NAME] != NULL)
+        good = read_checked(reader, member[NAME], pin_check_syscall, SUCH_CALL, &entry->name) && good;
     if (member[ARGS] != NULL)
         good = read_args(reader, member[ARGS], entry) && good;
     return good;

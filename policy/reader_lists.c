@@ -151,6 +151,11 @@ static void append(struct pin_reader *reader, const struct pin_field_row *row, s
     memcpy(pin_arena_grow(&reader->policy->arena, &list->items, &list->count, type->size), item, type->size);
 }
 
+/* Whoever names a budget with a fault has no fault of his own. */
+static bool is_named_budget(const struct pin_field_row *row, const void *item) {
+    return row->type == PIN_TYPE_BUDGETS && ((const struct pin_egress_budget *)item)->name != NULL;
+}
+
 /* Appends the items of a JSON list. */
 static bool add_items(struct pin_reader *reader, const struct pin_json *node, const struct pin_field_row *row,
                       struct list *list) {
@@ -158,10 +163,10 @@ static bool add_items(struct pin_reader *reader, const struct pin_json *node, co
     bool good = is_list(reader, node);
     for (const struct pin_json *child = good ? node->first : NULL; child != NULL; child = child->next) {
         _Alignas(max_align_t) char room[ITEM_ROOM] = {0};
-        if (type->read(reader, child, row, room))
+        bool read = type->read(reader, child, row, room);
+        if (read || is_named_budget(row, room))
             append(reader, row, list, room);
-        else
-            good = false;
+        good = good && read;
     }
     if (list->count > 2 * PIN_LIST_MAX) { /* an inherited list and an added one */
         pin_json_fault(reader->source, node, reader->found, HINT_LONG, "the list gets too long");
@@ -227,8 +232,9 @@ static void read_list(struct pin_reader *reader, const struct pin_json *node,
     }
     bool good = edit[1] == NULL || remove_items(reader, edit[1], row, &list);
     good = (edit[0] == NULL || add_items(reader, edit[0], row, &list)) && good;
-    if (!good)
+    if (!good && list.count == 0)
         return;
+    /* What is good in a list with faults is judged with the rest of the file, which is refused anyway. */
     memcpy(base + row->offset, &list.items, sizeof(list.items));
     memcpy(base + row->count_offset, &list.count, sizeof(list.count));
     reader->policy->places[row->field] = pin_json_place(reader->source, node);

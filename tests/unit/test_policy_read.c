@@ -2,6 +2,8 @@
 #include "policy/egress_rule.h"
 #include "policy_fixture.h"
 
+#define DIGEST "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 struct fault {
     const char *body, *pointer, *message;
 };
@@ -27,7 +29,7 @@ static void each_fault_is_named_where_it_stands(void **state) {
         {"\"images\": \"x\"",                                                                              "/images",                          "expected a list"                 },
         {"\"images\": [\"a b\"]",                                                                          "/images/0",                        "an image's name"                 },
         {"\"images\": [\"a**\"]",                                                                          "/images/0",                        "two '*'"                         },
-        {"\"images\": [{\"pattern\": \"a\", \"digest\": \"b\"}]",                                          "/images/0",
+        {"\"images\": [{\"pattern\": \"a\", \"digest\": \"" DIGEST "\"}]",                                 "/images/0",
          "either 'pattern' or 'digest'"                                                                                                                                          },
         {"\"images\": [{\"digest\": \"sha256:AB\"}]",                                                      "/images/0/digest",                 "a digest is"                     },
         {"\"images\": [{\"pattern\": \"a\", \"require_signature\": true}]",                                "/images/0",                        "together"                        },
@@ -236,6 +238,53 @@ static void long_lists_are_bounded(void **state) {
     assert_non_null(finding_at(&found, "/secrets"));
 }
 
+/* An item with a fault hides neither its other faults nor those of the items beside it. */
+static void all_faults_of_a_list_are_told_at_once(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        "\"network\": {\"egress\": [{\"hots\": \"a.b\", \"ports\": [0], \"protocol\": \"TCP\"}, "
+        "{\"host\": \"*.com\", \"ports\": [443], \"inspect\": \"tsl\", \"accept\": [\"a\", \"b\"], "
+        "\"budget\": \"-\\u007f\"}, "
+        "{\"host\": \"a.b\", \"ports\": [1], \"budget\": \"q\"}, {\"host\": \"a.b\", \"ports\": [2], "
+        "\"budget\": \"r\"}, "
+        "{\"host\": \"a.b\", \"ports\": [3], \"budget\": \"faulty\"}], "
+        "\"budgets\": [{\"name\": \"faulty\", \"rate\": \"x\", \"idle\": 7}]}",
+        "\"syscalls\": {\"allow\": [{\"nmae\": \"read\", \"args\": [{\"index\": 9, \"op\": \"==\"}]}, "
+        "\"no_call\", \"mount\"], "
+        "\"deny\": [7, \"no_other\"]}",
+        "\"filesystem\": {\"write\": [\"tmp\", \"/\"], \"mounts\": [{\"source\": \"/\", \"target\": \"x\", "
+        "\"access\": \"rw\", \"a\": 1}]}",
+        "\"images\": [{\"digest\": \"sha256:1\", \"require_signature\": 1, \"keys\": [\"k\", 5]}, \"a b\"]",
+    };
+    static const char *const pointers[][12] = {
+        {"/network/egress/0/hots",     "/network/egress/0/ports/0", "/network/egress/0/protocol",
+         "/network/egress/1/host",                                                               "/network/egress/1/inspect", "/network/egress/1/accept/0",
+         "/network/egress/1/accept/1", "/network/egress/1/budget", "/network/budgets/0/rate",
+         "/network/budgets/0/idle", "/network/egress",
+         "/network/egress"}, /* q and r, and nothing of the faulty one's name */
+        {"/syscalls/allow/0/nmae", "/syscalls/allow/0/args/0",  "/syscalls/allow/0/args/0/op",
+         "/syscalls/allow/0/args/0/index",                                                              "/syscalls/deny/0",                                                                        "/syscalls/allow", "/syscalls/allow",
+         "/syscalls/deny"},
+        {"/filesystem/write/0",                            "/filesystem/mounts/0/a",                                "/filesystem/mounts/0/source",
+         "/filesystem/mounts/0/target", "/filesystem/mounts/0/access",                                                                                    "/filesystem/write"},
+        {"/images/0/digest",           "/images/0/require_signature",                     "/images/0/keys/0",                                                                        "/images/0/keys/1",
+         "/images/1"                                                                           },
+    };
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        char text[4096];
+        static struct pin_findings found;
+        size_t wanted = 0;
+        (void)snprintf(text, sizeof(text), "{\"pinfold\": 1, %s}", bodies[i]);
+        assert_null(parse(text, &found));
+        while (wanted < 12 && pointers[i][wanted] != NULL && finding_at(&found, pointers[i][wanted]) != NULL)
+            wanted++;
+        if (found.count != wanted || (wanted < 12 && pointers[i][wanted] != NULL)) {
+            print_findings(&found);
+            fail_msg("%zu findings, %zu of those that were expected", found.count, wanted);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_fault_is_named_where_it_stands),
@@ -246,6 +295,7 @@ int main(void) {
         cmocka_unit_test(what_stands_in_no_file_is_that_of_the_profile_tool),
         cmocka_unit_test(the_default_grants_no_network_no_secret_no_capability),
         cmocka_unit_test(long_lists_are_bounded),
+        cmocka_unit_test(all_faults_of_a_list_are_told_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
