@@ -13,7 +13,6 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
-#include "runtime/bundle/bundle_places.h"
 #include "runtime/egress/session.h"
 #include "runtime/host/libexec.h"
 #include "tools/pinfold-oci/ceiling.h"

@@ -15,7 +15,6 @@
 #include "policy/site.h"
 #include "runtime/build/cgroup/cgroup.h"
 #include "runtime/bundle/bundle_ceiling.h"
-#include "runtime/bundle/bundle_places.h"
 #include "runtime/bundle/bundle_read.h"
 #include "runtime/bundle/resolve.h"
 #include "runtime/host/libexec.h"
