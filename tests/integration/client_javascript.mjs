@@ -268,6 +268,16 @@ test('tools are called, and what is aborted ends', async () => {
   }
 });
 
+test('the half of an answer is an end, and nobody waits for the rest', async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'pinfold-half-'));
+  const program = path.join(folder, 'pinfold');
+  fs.writeFileSync(program, '#!/bin/sh\nread call\nprintf \'{"id": 1, "exit_code": 0, "result": {"status": "succ\'\n', {mode: 0o755});
+  const tools = new pinfold.ToolSandbox({program});
+  await assert.rejects(tools.run({source: '', name: 'f'}), pinfold.SandboxGone);
+  await tools.close();
+  fs.rmSync(folder, {recursive: true});
+});
+
 test('without a runtime it is unavailable', () => {
   assert.throws(() => new pinfold.SandboxClient({program: '/no/such/pinfold'}), pinfold.SandboxUnavailable);
 });

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from test_client_python import ADD, aio, client, eventually, plain, remove_all, run_async, sandbox, where  # noqa: F401 (fixtures)
+from client_python import ADD, aio, client, eventually, plain, remove_all, run_async, sandbox, where  # noqa: F401 (fixtures)
 
 READY = "echo ready; echo warning >&2; read x; echo done; echo error >&2"
 TWICE = "echo one; until test -e /tmp/go; do sleep 0.05; done; echo two"

@@ -1,9 +1,6 @@
-"""The Python clients, plain and asyncio, against the real runtime."""
-import asyncio
-import contextlib
+"""The plain Python client against the real runtime, its package and its documentation."""
 import hashlib
 import os
-import pathlib
 import re
 import shutil
 import signal
@@ -11,56 +8,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
+from client_python import PACKAGE, aio, client, eventually, plain, sandbox, supervisor_of, where  # noqa: F401 (fixtures)
 from conftest import has_module
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "tools/clients/python"
-sys.path.insert(0, str(PACKAGE))
-
-import pinfold as plain  # noqa: E402
-from pinfold import aio  # noqa: E402
-
-
-def eventually(check, deadline=60):
-    until = time.monotonic() + deadline
-    while not check():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
-@pytest.fixture
-def where(as_root):
-    return {"program": as_root.program, "state": as_root.state}
-
-
-@pytest.fixture
-def client(where):
-    client = plain.SandboxClient(**where)
-    yield client
-    for sandbox in client.list():
-        client.remove(sandbox["name"])
-
-
-@pytest.fixture
-def sandbox(client):
-    with client.create(name="work", labels={"tenant": "a"}) as sandbox:
-        yield sandbox
-
-
-def run_async(where, body):
-    """`body(sandbox)` in a sandbox of its own."""
-
-    async def whole():
-        client = aio.SandboxClient(**where)
-        async with await client.create(name="work", labels={"tenant": "a"}) as sandbox:
-            await body(sandbox)
-        assert await client.list() == []
-
-    asyncio.run(whole(), debug=True)
+ROOT = PACKAGE.parents[2]
 
 
 def test_a_result_has_all_that_the_runtime_tells(sandbox):
@@ -328,10 +282,6 @@ def test_who_finds_no_room_is_told(client, sandbox):
     assert sandbox.exec(["true"]).ok
 
 
-def supervisor_of(client, name):
-    return next(one["supervisor"] for one in client.list() if one["name"] == name)
-
-
 def test_a_supervisor_that_is_stopped_is_told_and_ended(where):
     client = plain.SandboxClient(**where, answer_timeout=0.2)
     sandbox = client.create(name="work")
@@ -345,202 +295,6 @@ def test_a_supervisor_that_is_stopped_is_told_and_ended(where):
     with pytest.raises(plain.SandboxNotFound):
         sandbox.show()
     client.remove("work")
-
-
-def test_asyncio_tells_and_ends_a_supervisor_that_is_stopped(where):
-    async def body():
-        client = aio.SandboxClient(**where, answer_timeout=0.2)
-        sandbox = await client.create(name="work")
-        process = await sandbox.start(["sleep", "1000"])
-        os.kill((await client.list())[0]["supervisor"], signal.SIGSTOP)
-        for ask in (sandbox.show, sandbox.pause, process.kill):
-            with pytest.raises(plain.SandboxExhausted, match="doesn't answer"):
-                await ask()
-        await sandbox.kill()
-        process.close()
-        await client.remove("work")
-
-    asyncio.run(body(), debug=True)
-
-
-def test_asyncio_runs_many_at_once(where):
-    async def body(sandbox):
-        results = await asyncio.gather(*(sandbox.shell(f"echo {number}") for number in range(40)))
-        assert [result.stdout for result in results] == [f"{number}\n" for number in range(40)]
-
-    run_async(where, body)
-
-
-def test_asyncio_cancelling_ends_the_command(where):
-    async def body(sandbox):
-        task = asyncio.ensure_future(sandbox.shell("sleep 1000 & sleep 1000"))
-        while not (await sandbox.show())["execs"]:
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        while (await sandbox.show())["execs"]:
-            await asyncio.sleep(0.01)
-
-    run_async(where, body)
-
-
-def test_asyncio_streams_both_ways(where):
-    async def body(sandbox):
-        async with await sandbox.start(["sh", "-c", "cat; echo end >&2"], stdin=True) as process:
-
-            async def feed():
-                for _ in range(50):
-                    await process.write(b"x" * 10_000)
-                process.close_stdin()
-
-            feeding = asyncio.ensure_future(feed())
-            sizes = {"stdout": 0, "stderr": 0}
-            async for name, data in process:
-                sizes[name] += len(data)
-            await feeding
-            assert sizes == {"stdout": 500_000, "stderr": 4} and (await process.wait()).ok
-
-    run_async(where, body)
-
-
-def test_asyncio_signals_refusals_and_ends_are_told(where):
-    async def body(sandbox):
-        async with await sandbox.start(["sleep", "1000"]) as process:
-            with pytest.raises(plain.InvalidRequest):
-                await process.resize(1, 1)
-            await process.signal(signal.SIGTERM)
-            assert (await process.wait()).signal == "SIGTERM"
-        async with await sandbox.start(["sleep", "1000"]) as process:
-            await process.kill()
-            assert (await process.wait()).signal == "SIGKILL"
-        with pytest.raises(plain.InvalidRequest):
-            async with await sandbox.start(["true"], cwd="relative"):
-                pass
-        await sandbox.write_file("/tmp/x", "y")
-        assert await sandbox.read_file("/tmp/x") == b"y"
-        assert [record.kind async for record in sandbox.logs(tail=1)] == ["end"]
-        number = await sandbox.detach(["sh", "-c", "read x; echo got $x"], interactive=True)
-        async with await sandbox.attach(number, stdin=True) as process:
-            await process.write("it\n")
-            assert (await process.wait()).stdout == "got it\n"
-        process = await sandbox.start(["sleep", "1000"])
-        os.kill((await sandbox.show())["supervisor"], signal.SIGKILL)
-        with pytest.raises(plain.SandboxGone):
-            await process.wait()
-        process.close()
-
-    run_async(where, body)
-
-
-ADD = "def add(a: int, b: int):\n    print('adding')\n    return a + b"
-SLOW = "import time\ndef slow():\n    time.sleep(1000)"
-
-
-def remove_all(client):
-    """Also what calls are having started behind them."""
-    quiet = 0
-    while quiet < 5:
-        found = client.list()
-        quiet = 0 if found else quiet + 1
-        for sandbox in found:
-            with contextlib.suppress(plain.SandboxNotFound):  # the pool removes its own as well
-                client.remove(sandbox["name"])
-        time.sleep(0.1)
-
-
-@pytest.fixture
-def tools(where):
-    with plain.ToolSandbox(**where) as tools:
-        yield tools
-    remove_all(plain.SandboxClient(**where))
-
-
-@pytest.mark.parametrize("reuse", ["cold", "never", "fingerprint"])
-def test_a_tool_is_called_and_its_value_comes_back(tools, reuse):
-    for _ in range(3):
-        result = tools.run(ADD, "add", {"a": 1, "b": 2}, reuse=reuse)
-        assert (result.status, result.func_return, result.stdout) == ("success", 3, ["adding"])
-        assert result.check() is result and result.sandbox_config_fingerprint.startswith("sha256:")
-
-
-def test_what_a_tool_does_wrong_is_a_result_and_what_is_asked_wrong_an_error(tools):
-    result = tools.run("def f():\n    raise ValueError('no')", "f")
-    assert result.status == "error" and result.func_return["message"] == "no"
-    with pytest.raises(plain.ToolFailed) as failed:
-        result.check()
-    assert (failed.value.kind, failed.value.message) == ("ValueError", "no")
-    with pytest.raises(plain.InvalidRequest) as refused:
-        schema = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
-        tools.run(ADD, "add", {"a": "x"}, json_schema=schema)
-    assert refused.value.pointer == "/args/a"
-    assert tools.run(SLOW, "slow", timeout=0.5).status == "timeout"
-
-
-def test_agent_state_goes_in_and_out(tools):
-    source = "def f(agent_state):\n    agent_state['n'] += 1\n    return agent_state['n']"
-    result = tools.run(source, "f", agent_state={"n": 1})
-    assert (result.func_return, result.agent_state) == (2, {"n": 2})
-
-
-def test_many_threads_call_tools_at_once(tools):
-    results = {}
-
-    def one(number):
-        results[number] = tools.run(ADD, "add", {"a": number, "b": 1}).func_return
-
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == {number: number + 1 for number in range(8)}
-
-
-def test_calls_fail_when_their_server_ends_and_the_next_one_starts_another(tools):
-    assert tools.run(ADD, "add", {"a": 1, "b": 1}).ok
-    server = tools._server
-
-    def kill_once_it_is_called():
-        eventually(lambda: tools._waiting)
-        server.kill()
-    threading.Thread(target=kill_once_it_is_called).start()
-    with pytest.raises(plain.SandboxGone):
-        tools.run(SLOW, "slow")
-    assert tools.run(ADD, "add", {"a": 1, "b": 1}).ok and tools._server is not server
-
-
-def test_what_a_call_leaves_never_costs_the_next_one(tools):
-    deep = "import os\ndef f():\n    os.chdir('/tmp')\n    for i in range(3000):\n        os.mkdir('d' * 200)\n        os.chdir('d' * 200)"
-    for _ in range(3):
-        assert tools.run(deep, "f").ok
-        assert tools.run("import os\ndef f(): return os.listdir('/tmp')", "f").func_return == []
-
-
-def test_what_a_call_says_is_not_said_for_all(where):
-    with pytest.raises(plain.InvalidRequest):
-        plain.ToolSandbox(labels={"a": "b"}, **where)
-    with plain.ToolSandbox(memory="1TiB", **where) as tools, pytest.raises(plain.PolicyRefused):
-        tools.run(ADD, "add", {"a": 1, "b": 1})
-
-
-def test_asyncio_calls_tools_and_ends_what_is_cancelled(where):
-    async def whole():
-        async with aio.ToolSandbox(**where) as tools:
-            results = await asyncio.gather(*(tools.run(ADD, "add", {"a": number, "b": 1}) for number in range(8)))
-            assert [result.func_return for result in results] == list(range(1, 9))
-            call = asyncio.ensure_future(tools.run(SLOW, "slow", reuse="cold"))
-            await asyncio.sleep(0.3)
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-            with pytest.raises(plain.InvalidRequest):
-                await tools.run(ADD, "add", reuse="sometimes")
-
-    started = time.monotonic()
-    asyncio.run(whole(), debug=True)
-    assert time.monotonic() - started < 60
-    remove_all(plain.SandboxClient(**where))
 
 
 def test_a_published_port_is_reached_where_the_handle_says(client, as_root):

@@ -55,6 +55,15 @@ function ended() {
   return new SandboxGone('system', 'the server of tool calls has ended');
 }
 
+/** Undefined where the server ended in the middle of it. */
+function answerOf(line) {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * Calls functions of tools, each in a sandbox that the runtime chooses: see `reuse` in docs/tool.md.
  * What holds for all calls is fields of a sandbox (policy, image, memory, egress, secrets, …). The server of the calls is
@@ -78,8 +87,9 @@ export class ToolSandbox {
     const server = this.program.spawn(this.#args, upEnvironment(this.#spec), ['pipe', 'pipe', 'inherit']);
     const lines = readline.createInterface({input: server.stdout});
     lines.on('line', (line) => {
-      const answer = JSON.parse(line);
-      this.#waiting.get(answer.id)?.resolve(answer);
+      const answer = answerOf(line);
+      if (answer) this.#waiting.get(answer.id)?.resolve(answer);
+      else server.kill('SIGKILL'); // what comes behind the half of an answer can't be told apart
     });
     server.stdin.on('error', () => {}); // its end says it
     server.closed = this.program.ended(server).then(ended, (error) => error).then((error) => {

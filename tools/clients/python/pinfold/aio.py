@@ -9,6 +9,7 @@ import os
 from typing import Any, AsyncIterator, Awaitable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 from . import core, protocol
+from .aio_tool import ToolSandbox as ToolSandbox
 from .core import READ, Data, T, as_bytes
 from .errors import PinfoldError, SandboxGone, closed, from_json, gone, input_closed, no_input, unanswered
 from .program import (
@@ -23,8 +24,7 @@ from .program import (
     unavailable,
 )
 from .results import ExecResult, LogRecord, exec_result, log_record
-from .spec import Path, SandboxSpec, tool_arguments, up_environment
-from .tool import ToolResult, call_line, cancel_line, ended, tool_result
+from .spec import Path, SandboxSpec
 
 
 class Connection(core.Held):
@@ -514,101 +514,3 @@ class SandboxClient:
 
     async def remove(self, name: str, force: bool = True) -> None:
         await self.call(remove_arguments(name, force))
-
-
-class ToolSandbox:
-    """Calls functions of tools, each in a sandbox that the runtime chooses: see `reuse` in docs/tool.md.
-
-    As the plain one. Cancelling a run() ends its call.
-    """
-
-    def __init__(
-        self,
-        spec: Optional[SandboxSpec] = None,
-        *,
-        program: Optional[Path] = None,
-        state: Optional[Path] = None,
-        **fields: Any,
-    ) -> None:
-        self.program = Program(program, state)
-        self._spec = SandboxSpec(**fields) if spec is None else spec
-        self._arguments = tool_arguments(self._spec)
-        self._starting: Optional["asyncio.Future[asyncio.subprocess.Process]"] = None
-        self._listener: Optional["asyncio.Task[None]"] = None
-        self._waiting: Dict[int, "asyncio.Future[Mapping[str, Any]]"] = {}
-        self._last = 0
-
-    async def _start(self) -> asyncio.subprocess.Process:
-        if self._starting is None:
-            self._starting = asyncio.ensure_future(self._spawn())
-        return await asyncio.shield(self._starting)
-
-    async def _spawn(self) -> asyncio.subprocess.Process:
-        try:
-            server = await asyncio.create_subprocess_exec(
-                *self.program.argv(self._arguments),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                env=self.program.environment(up_environment(self._spec)),
-                limit=64 * 1024 * 1024,
-            )
-        except OSError as error:
-            self._starting = None
-            raise unavailable(self.program.path, error) from error
-        self._listener = asyncio.ensure_future(self._listen(server))
-        return server
-
-    async def _listen(self, server: asyncio.subprocess.Process) -> None:
-        assert server.stdout is not None
-        async for line in server.stdout:
-            answer = json.loads(line)
-            waiting = self._waiting.pop(answer["id"], None) if isinstance(answer["id"], int) else None
-            if waiting is not None and not waiting.done():
-                waiting.set_result(answer)
-        await server.wait()
-        left, self._waiting, self._starting = self._waiting, {}, None
-        for waiting in left.values():
-            if not waiting.done():
-                waiting.set_exception(ended())
-
-    async def run(
-        self,
-        source: str,
-        name: Optional[str] = None,
-        args: Optional[Mapping[str, Any]] = None,
-        *,
-        reuse: Optional[str] = "fingerprint",
-        **fields: Any,
-    ) -> ToolResult:
-        """One call, with the fields of the plain run()."""
-        call = {"language": "python", "source": source, "name": name, "args": args, "reuse": reuse, **fields}
-        server = await self._start()
-        assert server.stdin is not None
-        self._last += 1
-        number = self._last
-        waiting: "asyncio.Future[Mapping[str, Any]]" = asyncio.get_running_loop().create_future()
-        self._waiting[number] = waiting
-        try:
-            server.stdin.write(call_line(number, call))
-            await server.stdin.drain()
-            return tool_result(await waiting)
-        except asyncio.CancelledError:
-            server.stdin.write(cancel_line(number))
-            raise
-        except (BrokenPipeError, ConnectionResetError):
-            raise ended() from None
-
-    async def close(self) -> None:
-        """Ends the calls that still run."""
-        if self._starting is None or self._listener is None:
-            return
-        server = await self._starting
-        assert server.stdin is not None
-        server.stdin.close()
-        await self._listener
-
-    async def __aenter__(self) -> "ToolSandbox":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()

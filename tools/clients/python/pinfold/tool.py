@@ -1,13 +1,14 @@
 """Tool calls: one function of untrusted source, its arguments in, its value out. Source: docs/tool.md."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 from .errors import PinfoldError, SandboxGone, from_json
 from .program import Program, unavailable
@@ -62,6 +63,12 @@ def cancel_line(number: int) -> bytes:
     return json.dumps({"id": f"cancel-{number}", "cancel": number}).encode() + b"\n"
 
 
+def answer_of(line: bytes) -> Tuple[int, Mapping[str, Any]]:
+    """The number of its call, 0 for none's; ValueError where the server ended in the middle of it."""
+    answer = json.loads(line)
+    return answer["id"] if isinstance(answer["id"], int) else 0, answer
+
+
 def tool_result(answer: Mapping[str, Any]) -> ToolResult:
     if "error" in answer:
         raise from_json(answer["error"])
@@ -114,6 +121,7 @@ class ToolSandbox:
             os.dup2(null, self._server.stdin.fileno(), inheritable=False)  # its end, and what is still to be flushed
             os.close(null)
         self._server = None
+        self._listener: Optional[threading.Thread] = None
         self._waiting: Dict[int, "Future[Mapping[str, Any]]"] = {}
         self._last = 0
 
@@ -131,17 +139,21 @@ class ToolSandbox:
                 )
             except OSError as error:
                 raise unavailable(self.program.path, error) from error
-            threading.Thread(target=self._listen, args=(self._server,), daemon=True).start()
+            self._listener = threading.Thread(target=self._listen, args=(self._server,), daemon=True)
+            self._listener.start()
         return self._server
 
     def _listen(self, server: "subprocess.Popen[bytes]") -> None:
         assert server.stdout is not None
-        for line in server.stdout:
-            answer = json.loads(line)
-            with self._lock:
-                waiting = self._waiting.pop(answer["id"], None) if isinstance(answer["id"], int) else None
-            if waiting is not None:
-                waiting.set_result(answer)
+        try:
+            for line in server.stdout:
+                number, answer = answer_of(line)
+                with self._lock:
+                    waiting = self._waiting.pop(number, None)
+                if waiting is not None:
+                    waiting.set_result(answer)
+        except ValueError:  # the half of an answer: what comes behind it can't be told apart
+            server.kill()
         with self._lock:
             left, self._waiting = self._waiting, {}
             self._server = None if self._server is server else self._server
@@ -207,12 +219,14 @@ class ToolSandbox:
         """Ends the calls that still run."""
         self._own()
         with self._lock:
-            server = self._server
-        if server is None:
+            server, listener = self._server, self._listener
+        if server is None or listener is None:
             return
         assert server.stdin is not None
-        server.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # of what it hasn't read
+            server.stdin.close()
         server.wait()
+        listener.join()  # only then the next call has another server
 
     def __enter__(self) -> "ToolSandbox":
         return self
