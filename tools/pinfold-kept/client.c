@@ -44,6 +44,24 @@ json_t *pin_client_request(const char *verb) {
     return request;
 }
 
+bool pin_client_put_text(json_t *request, const char *key, const char *text, struct pin_error *err) {
+    return text == NULL || json_object_set_new(request, key, json_string(text)) == 0 ||
+           pin_fail(err, PIN_ERROR_INVALID, "'%.60s', the '%s', isn't UTF-8", text, key);
+}
+
+bool pin_client_put_texts(json_t *request, const char *key, const char *const *texts, size_t count,
+                          struct pin_error *err) {
+    json_t *list = json_array();
+    if (count > 0)
+        (void)json_object_set(request, key, list);
+    bool ok = true;
+    for (size_t i = 0; ok && i < count; i++)
+        ok = json_array_append_new(list, json_string(texts[i])) == 0 ||
+             pin_fail(err, PIN_ERROR_INVALID, "number %zu of '%s' isn't UTF-8", i + 1, key);
+    json_decref(list);
+    return ok;
+}
+
 /* `error`: of the socket. ECONNRESET or EPIPE: it has gone without having read all of the request. */
 static bool gone(const struct pin_client *client, int error, struct pin_error *err) {
     (void)pin_fail(err, PIN_ERROR_SYSTEM, "the sandbox '%s' has gone", client->name);

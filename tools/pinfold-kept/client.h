@@ -29,6 +29,10 @@ void pin_client_close(struct pin_client *client);
 
 /* A request of this verb, to be filled; never NULL. */
 json_t *pin_client_request(const char *verb);
+/* Text of a command line; what isn't UTF-8 can't be asked for: INVALID. NULL, or none: nothing is put. */
+bool pin_client_put_text(json_t *request, const char *key, const char *text, struct pin_error *err);
+bool pin_client_put_texts(json_t *request, const char *key, const char *const *texts, size_t count,
+                          struct pin_error *err);
 /* Takes the request over; descriptors go with its first byte, and stay the caller's. */
 bool pin_client_send(struct pin_client *client, json_t *request, const int *fds, int count,
                      struct pin_error *err);

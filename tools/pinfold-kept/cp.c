@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,8 +52,8 @@ static const char *split_name(const char *text, struct side *side) {
     return text;
 }
 
-static bool split(const char *text, struct side *side, struct pin_error *err) {
-    const char *path = split_name(text, side);
+static bool split_path(const char *path, const char *text, struct side *side, struct pin_error *err) {
+    char resolved[PATH_MAX];
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/')
         length--;
@@ -61,6 +62,9 @@ static bool split(const char *text, struct side *side, struct pin_error *err) {
     size_t size = length - (size_t)(last - path), folder = slash == NULL ? 0 : (size_t)(slash - path);
     bool plain = size > 0 && size < sizeof(side->last) && !(size == 1 && last[0] == '.') &&
                  !(size == 2 && memcmp(last, "..", 2) == 0);
+    if (size > 0 && !plain && side->name[0] == '\0' && realpath(path, resolved) != NULL &&
+        strcmp(resolved, "/") != 0)
+        return split_path(resolved, text, side, err); /* "." has a name */
     if (!plain || folder + 2 > sizeof(side->folder) || (side->name[0] != '\0' && path[0] != '/')) {
         (void)pin_fail(err, PIN_ERROR_USAGE, "'%.80s' names no file that could be copied", text);
         return pin_hint(err, "a path in a sandbox is absolute, and neither '/' nor ends in '..'");
@@ -72,6 +76,10 @@ static bool split(const char *text, struct side *side, struct pin_error *err) {
     else
         (void)snprintf(side->folder, sizeof(side->folder), "%.*s", folder == 0 ? 1 : (int)folder, path);
     return true;
+}
+
+static bool split(const char *text, struct side *side, struct pin_error *err) {
+    return split_path(split_name(text, side), text, side, err);
 }
 
 /* On the host a path is the caller's own; in the sandbox it is walked below the root, and through no link. */

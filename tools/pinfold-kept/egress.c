@@ -33,13 +33,8 @@ static const struct pin_option options[] = {
     {"json",      0, PIN_OPTION_FLAG,  offsetof(struct egress_options, json),      NULL,        "print one JSON object", NULL},
 };
 
-static void set_list(json_t *request, const char *key, const struct pin_texts *texts) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < texts->count; i++)
-        (void)json_array_append_new(list, json_string(texts->items[i]));
-    if (texts->count > 0)
-        (void)json_object_set(request, key, list);
-    json_decref(list);
+static bool put_list(json_t *request, const char *key, const struct pin_texts *texts, struct pin_error *err) {
+    return pin_client_put_texts(request, key, texts->items, texts->count, err);
 }
 
 static bool set_file(json_t *request, const char *file, struct pin_error *err) {
@@ -121,10 +116,10 @@ static int run_egress(const struct pin_invocation *invocation) {
     PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
     struct pin_error err = {0};
     json_t *request = pin_client_request("egress"), *answer = NULL;
-    set_list(request, "add", &values->add);
-    set_list(request, "remove", &values->remove);
-    set_list(request, "unpublish", &values->unpublish);
-    if ((values->set == NULL || set_file(request, values->set, &err)) &&
+    bool put = put_list(request, "add", &values->add, &err) &&
+               put_list(request, "remove", &values->remove, &err) &&
+               put_list(request, "unpublish", &values->unpublish, &err);
+    if (put && (values->set == NULL || set_file(request, values->set, &err)) &&
         pin_client_open(&client, invocation->arguments[0], &err))
         answer = pin_client_call(&client, request, &err);
     else

@@ -71,16 +71,6 @@ static bool add_env(json_t *request, const struct pin_texts *texts, bool tty, st
     return true;
 }
 
-static bool add_texts(json_t *request, const char *key, const char *const *texts, size_t count,
-                      struct pin_error *err) {
-    json_t *list = json_array();
-    (void)json_object_set_new(request, key, list);
-    for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(list, json_string(texts[i])) != 0)
-            return pin_fail(err, PIN_ERROR_INVALID, "number %zu of '%s' isn't UTF-8", i + 1, key);
-    return true;
-}
-
 static void set(json_t *request, const char *key, bool value) {
     if (value)
         (void)json_object_set_new(request, key, json_true());
@@ -99,8 +89,11 @@ static bool open_input(const struct exec_options *values, int *input, struct pin
 static bool describe(json_t *request, const struct exec_options *values, char *const *args, size_t count,
                      int input, struct pin_error *err) {
     bool passes = !values->json && !values->detach;
-    if (!add_texts(request, "args", (const char *const *)args, count, err) ||
-        !add_env(request, &values->env, values->tty, err))
+    if (!pin_client_put_texts(request, "args", (const char *const *)args, count, err) ||
+        !add_env(request, &values->env, values->tty, err) ||
+        !pin_client_put_text(request, "user", values->user, err) ||
+        !pin_client_put_text(request, "cwd", values->cwd, err) ||
+        !pin_client_put_texts(request, "secrets", values->secrets.items, values->secrets.count, err))
         return false;
     set(request, "stdin", input >= 0);
     set(request, "stdout", passes);
@@ -110,15 +103,8 @@ static bool describe(json_t *request, const struct exec_options *values, char *c
     set(request, "interactive", values->interactive);
     if (values->frames >= 0)
         (void)json_object_set_new(request, "frames", json_string(pin_front_frames[values->frames]));
-    if (values->user != NULL)
-        (void)json_object_set_new(request, "user", json_string(values->user));
-    if (values->secrets.count > 0 &&
-        !add_texts(request, "secrets", values->secrets.items, values->secrets.count, err))
-        return false;
     if (values->json || values->stream)
         (void)json_object_set_new(request, "output", json_string(values->json ? "capture" : "stream"));
-    if (values->cwd != NULL)
-        (void)json_object_set_new(request, "cwd", json_string(values->cwd));
     if (values->timeout.given)
         (void)json_object_set_new(request, "timeout_ms",
                                   json_integer((json_int_t)(values->timeout.value / PIN_NS_PER_MS)));
