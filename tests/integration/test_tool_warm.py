@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import build_directory
+from conftest import build_directory, needs
 from kept_sandbox import Kept, message, reply
 from tool_serve import Server
 from tool_sources import BAD, HOSTILE, NODE, PYTHON
@@ -220,6 +220,14 @@ def test_a_call_that_finds_its_sandbox_frozen_goes_elsewhere(warm):
     assert supervisor_of(warm.pinfold, place) == supervisor
 
 
+def test_what_ends_as_soon_as_it_is_started_is_not_started_for_ever(as_root):
+    as_root.call([str(as_root.program), "pool", "set", "--ahead", "2", "--idle-timeout", "1ms"])
+    request = json.dumps({"language": "python", "name": "f", "source": "", "reuse": "never"}).encode()
+    done = as_root.call([str(as_root.program), "tool", "prepare"], input=request, timeout=60)
+    assert done.returncode == 0 or b"has gone again" in done.stdout + done.stderr, done
+    clear(as_root)
+
+
 def test_a_timeout_ends_the_call_and_leaves_the_sandbox(warm):
     answer = warm.call("import time\ndef f(): time.sleep(100)", timeout=0.3)
     assert (answer["exit_code"], answer["result"]["status"]) == (124, "timeout")
@@ -289,13 +297,19 @@ def test_never_is_a_sandbox_for_one_call(warm):
     assert first[0] == second[0] == [] and first[1] != second[1] and (first[2], second[2]) == ("1", "2")
 
 
+@needs("strace")
 def test_what_a_call_of_its_own_sandbox_leaves_runs_no_further_than_its_answer(warm):
-    """Its processes write as fast as they can. Nobody waits for them to be gone, but they have been killed: each can at most end the write that it was in."""
+    """Its processes write as fast as they can. Nobody waits for them to be gone, but they have been killed: each can at most end the write that it was in.
+    What would kill them a moment later, the end of the sandbox, comes only half a second behind the answer."""
     folder = warm.pinfold.home / "beats"
     folder.mkdir()
     folder.chmod(0o777)
     server = Server(warm.pinfold, "--workspace", str(folder))
     prepare(warm.pinfold, reuse="never", options=("--workspace", str(folder)))
+    place, = (place["name"] for place in pool(warm.pinfold)["sandboxes"] if place["kind"] == "ahead")
+    tracer = subprocess.Popen(["strace", "-o", "/dev/null", "-p", str(supervisor_of(warm.pinfold, place)), "-e", "trace=sendto", "-e", "inject=sendto:delay_exit=500000"],
+                              stderr=subprocess.PIPE)
+    assert b"attached" in tracer.stderr.readline()
     source = """import os
 def f():
   for n in range(4):
@@ -316,6 +330,8 @@ def f():
     server.close()
     clear(warm.pinfold)  # returns when no group of a sandbox is there
     assert (folder / "beats").stat().st_size - size <= 4
+    tracer.wait(60)
+    tracer.stderr.close()
 
 
 def test_a_variable_that_interpreters_read_when_they_start_needs_a_cold_call(warm):

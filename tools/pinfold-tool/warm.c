@@ -309,10 +309,11 @@ bool pin_warm_wants_more(const struct pin_warm *warm, enum pin_warm_end end) {
 struct census {
     unsigned idle, starting;
     unsigned free_place; /* the first number without one */
+    unsigned started;    /* by us, so far */
 };
 
-static struct census count(const struct pin_warm *warm) {
-    struct census census = {.free_place = PLACES_MAX};
+static struct census count(const struct pin_warm *warm, unsigned started) {
+    struct census census = {.free_place = PLACES_MAX, .started = started};
     for (unsigned i = 0, missing = 0; i < PLACES_MAX && missing < 2; i++) {
         PIN_CLIENT struct pin_client client = PIN_CLIENT_NONE;
         struct pin_error err = {0};
@@ -336,18 +337,24 @@ static bool start_missing(struct pin_warm *warm, bool *enough, struct census *ce
     char name[NAME_MAX_TEXT];
     if (!pin_pool_load(warm->state_dir, &warm->settings, err)) /* it may have changed meanwhile */
         return false;
-    *census = count(warm);
-    *enough = census->idle + census->starting >= (shares(warm) ? 1 : warm->settings.ahead) ||
-              census->free_place == PLACES_MAX;
+    uint64_t wanted = shares(warm) ? 1 : warm->settings.ahead;
+    *census = count(warm, census->started);
+    *enough = census->idle + census->starting >= wanted || census->free_place == PLACES_MAX;
     if (*enough)
         return true;
+    if (census->started >= wanted) { /* their callers start others, and who ends them wants none */
+        (void)pin_fail(err, PIN_ERROR_BUSY, "what was started for the pool has gone again");
+        return pin_hint(err, "is the idle timeout long enough? 'pinfold pool show' tells it");
+    }
     if (!pin_pool_replace(warm->state_dir, warm->family.family, warm->family.revision, err))
         return false;
     if (!pin_pool_make_room(warm->state_dir, &warm->settings, warm->prefix))
         return pin_fail(err, PIN_ERROR_EXHAUSTED, "the pool's bounds are reached");
     name_place(warm, census->free_place, name);
-    if (start(warm, name, err))
+    if (start(warm, name, err)) {
+        census->started++;
         return true;
+    }
     if (err->kind != PIN_ERROR_EXISTS)
         return false;
     pin_error_clear(err); /* somebody else was faster */

@@ -59,8 +59,8 @@ enum pin_warm_end pin_warm_call(struct pin_warm *warm, json_t **result, int *exi
                                 struct pin_error *err);
 /* Whether what was found shows that something has to be started. */
 bool pin_warm_wants_more(const struct pin_warm *warm, enum pin_warm_end end);
-/* Starts what the next call of the same kind will want, within the pool's bounds. True when there is nothing
- * left to start; with `wait`, when nobody else is starting one any more either. */
+/* Starts what the next call of the same kind will want, within the pool's bounds, and nothing a second time.
+ * True when there is nothing left to start; with `wait`, when nobody else is starting one any more either. */
 bool pin_warm_top_up(struct pin_warm *warm, bool wait, struct pin_error *err);
 /* The same in a process of its own, which the caller doesn't wait for. */
 void pin_warm_top_up_behind(struct pin_warm *warm);
