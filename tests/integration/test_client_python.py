@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from client_python import PACKAGE, aio, client, eventually, plain, sandbox, supervisor_of, where  # noqa: F401 (fixtures)
+from client_python import PACKAGE, aio, client, eventually, plain, remove_all, run_async, sandbox, supervisor_of, where  # noqa: F401 (fixtures)
 from conftest import has_module
 
 ROOT = PACKAGE.parents[2]
