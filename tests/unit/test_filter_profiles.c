@@ -235,7 +235,7 @@ static const struct row {
     {"fcntl",           {0, HIGH | F_SETLEASE},                                    DENIED       },
     {"fcntl",           {0, F_NOTIFY},                                             DENIED       },
     {"fcntl",           {0, 1040},                                                 DENIED       }, /* F_SETDELEG */
-    {"mmap",            {0, 1, 3, HIGH | MAP_PRIVATE | MAP_ANONYMOUS, -1u, HIGH},  ALLOWED      },
+    {"mmap",            {0, 1, 3, HIGH | MAP_PRIVATE | MAP_ANONYMOUS, HIGH, HIGH}, ALLOWED      },
     {"mmap",            {0, 1, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB},      DENIED       },
     {"mmap",            {0, 1, 3, HIGH | MAP_SHARED | MAP_HUGETLB},                DENIED       },
     {"ioctl",           {0, TCGETS},                                               ALLOWED      },
@@ -296,7 +296,7 @@ static void tool_judges_each_row_as_written(void **state) {
 }
 
 #define SECCOMP_TSYNC SECCOMP_FILTER_FLAG_TSYNC
-#define SECCOMP_LISTEN HIGH | SECCOMP_FILTER_FLAG_NEW_LISTENER
+#define SECCOMP_LISTEN (HIGH | SECCOMP_FILTER_FLAG_NEW_LISTENER)
 
 static void build_guards_what_tool_lacks(void **state) {
     (void)state;
