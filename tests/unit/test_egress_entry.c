@@ -251,12 +251,46 @@ static void ends_that_come_anew_after_a_reset_are_another(void **state) {
     clear(&scene);
 }
 
+/* Other rules, while one connection is dialled for, dialled and not yet let in, or relayed: nobody has looked
+ * at its first bytes, and by the new rule somebody must. */
+static void what_has_not_begun_is_held_to_the_terms_of_new_rules(void **state) {
+    (void)state;
+    for (unsigned steps = 0; steps < 3; steps++) {
+        struct scene scene;
+        set_scene(&scene);
+        entry_open(&scene.broker, &scene.opening);
+        struct conn *conn = scene.broker.conns;
+        conn->to.host = "api.example.com";
+        if (steps > 0)
+            connect_out(&scene);
+        if (steps > 1)
+            accept_all(&scene);
+        struct pin_egress_rule rule = scene.rule;
+        rule.host = conn->to.host;
+        rule.inspect = PIN_INSPECT_TLS;
+        rule.accept = PIN_ACCEPT_NO_NAME;
+        const struct pin_egress_setup setup = {
+            .rules = {.allow = &rule, .allow_count = 1},
+              .limits = pin_egress_no_limits
+        };
+        scene.broker.rules = setup.rules;
+        assert_true(accounts_set(&scene.broker.accounts, &setup));
+        assert_int_equal(conn->inspection, PIN_INSPECT_NONE);
+        conn_judge_again(&scene.broker);
+        assert_int_equal(conn->inspection, steps < 2 ? PIN_INSPECT_TLS : PIN_INSPECT_NONE);
+        assert_int_equal(conn->accept, steps < 2 ? PIN_ACCEPT_NO_NAME : 0);
+        assert_int_equal(seen.refusals, 0);
+        clear(&scene);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(held_back_first_and_dialled_it_is_adopted),
         cmocka_unit_test(at_the_listener_while_it_is_still_dialled_for_it_is_the_same),
         cmocka_unit_test(at_the_listener_first_what_was_held_back_is_the_same),
         cmocka_unit_test(ends_that_come_anew_after_a_reset_are_another),
+        cmocka_unit_test(what_has_not_begun_is_held_to_the_terms_of_new_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,11 +195,15 @@ struct conn *conn_make(struct broker *broker, const struct pin_destination *to,
     return conn;
 }
 
-void conn_dial(struct conn *conn) {
-    /* The name's rule sets the terms, whichever rule then opens the address. */
-    conn->inspection = pin_egress_inspection(conn->verdict.rule, conn->to.port);
-    conn->accept = conn->verdict.rule->accept;
+/* The name's rule sets the terms, whichever rule then opens the address. */
+static void take_terms(struct conn *conn, const struct pin_egress_rule *rule) {
+    conn->inspection = pin_egress_inspection(rule, conn->to.port);
+    conn->accept = rule->accept;
     conn->guard = (struct pin_http_guard){.host = conn->to.host, .port = conn->to.port};
+}
+
+void conn_dial(struct conn *conn) {
+    take_terms(conn, conn->verdict.rule);
     conn->is_dialling = true;
     conn->dial = (struct dial){.done = dialled, .to = conn->to, .verdict = conn->verdict};
     dial_start(conn->broker, &conn->dial);
@@ -276,13 +280,16 @@ bool conn_is_under_way(const struct broker *broker) {
     return conn != NULL;
 }
 
-/* The rule that now names it may have another budget; what is counted stays where it was counted. */
-static void change_payers(struct conn *conn) {
+/* The rule that now names it may have another budget; what is counted stays where it was counted. What hasn't
+ * begun to pass anything on is held to what the rule asks for. */
+static void change_terms(struct conn *conn) {
     struct pin_destination named = conn->to;
     if (conn->to.host != NULL)
         memset(named.address, 0, sizeof(named.address));
     struct pin_verdict verdict = pin_egress_judge(&conn->broker->rules, &named);
     payers_move(&conn->payers, accounts_of(&conn->broker->accounts, verdict.rule));
+    if (verdict.allowed && (!conn->is_open || conn->awaits))
+        take_terms(conn, verdict.rule);
 }
 
 void conn_move(struct conn *conn, const struct pin_egress_rule *rule) {
@@ -302,7 +309,7 @@ void conn_judge_again(struct broker *broker) {
             conn_refuse(conn, verdict.reason);
             continue;
         }
-        change_payers(conn);
+        change_terms(conn);
         /* Addresses of a dial under way were screened by the old rules: start it again. */
         if (conn->is_dialling) {
             dial_cancel(&conn->dial);
