@@ -125,6 +125,21 @@ enum pin_address_class pin_address_classify(const uint8_t address[PIN_ADDRESS_SI
     return pin_address_block(address, 8 * PIN_ADDRESS_SIZE).class;
 }
 
+bool pin_address_carried(uint8_t to[PIN_ADDRESS_SIZE], const uint8_t address[PIN_ADDRESS_SIZE]) {
+    struct pin_address_block block = pin_address_block(address, 8 * PIN_ADDRESS_SIZE);
+    bool is_last = block.class == PIN_ADDRESS_EMBEDDED || block.class == PIN_ADDRESS_TEREDO ||
+                   (block.class == PIN_ADDRESS_NAT64 && block.prefix == 96);
+    if (pin_address_is_ipv4(address) || (!is_last && block.class != PIN_ADDRESS_6TO4))
+        return false;
+    const uint8_t *from = address + (is_last ? 12 : 2);
+    uint8_t mask = block.class == PIN_ADDRESS_TEREDO ? 0xff : 0; /* RFC 4380 4: of the client, inverted */
+    memset(to, 0, 10);
+    memset(to + 10, 0xff, 2);
+    for (unsigned i = 0; i < 4; i++)
+        to[12 + i] = from[i] ^ mask;
+    return true;
+}
+
 bool pin_address_parse(uint8_t to[PIN_ADDRESS_SIZE], const char *text) {
     uint8_t v4[4];
     if (inet_pton(AF_INET6, text, to) == 1)

@@ -46,6 +46,10 @@ struct pin_address_block {
 };
 struct pin_address_block pin_address_block(const uint8_t range[PIN_ADDRESS_SIZE], uint8_t prefix);
 
+/* The IPv4 address that this one carries inside, and may lead to. False: none, or it can't be told where (in
+ * 64:ff9b:1::/48 that is each network's own matter). */
+bool pin_address_carried(uint8_t to[PIN_ADDRESS_SIZE], const uint8_t address[PIN_ADDRESS_SIZE]);
+
 /* Reads the one usual spelling: four decimal parts without leading zeros, or RFC 4291 text; no zone, port,
  * brackets or spaces. */
 bool pin_address_parse(uint8_t to[PIN_ADDRESS_SIZE], const char *text);

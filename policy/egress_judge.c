@@ -69,9 +69,13 @@ static enum pin_egress_reason apply(const struct pin_egress_rule *rule, const st
 
 static const struct pin_egress_rule *find_deny(const struct pin_egress_rules *rules,
                                                const struct pin_destination *to) {
+    struct pin_destination inside = *to; /* where a translator would lead */
+    bool carries =
+        rules->deny_count > 0 && to->host == NULL && pin_address_carried(inside.address, to->address);
     for (size_t i = 0; i < rules->deny_count; i++) {
         const struct pin_egress_rule *rule = &rules->deny[i];
-        if (denies_place(rule, to) && (rule->port_count == 0 || pin_ports_include(rule, to->port)))
+        bool covers = denies_place(rule, to) || (carries && denies_place(rule, &inside));
+        if (covers && (rule->port_count == 0 || pin_ports_include(rule, to->port)))
             return rule;
     }
     return NULL;

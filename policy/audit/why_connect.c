@@ -150,6 +150,12 @@ static void suggest(const struct ask *ask, struct pin_answer *answer) {
         answer->caution = "metadata services hand out the machine's credentials";
 }
 
+/* Which addresses a host has, only its broker knows. */
+static bool may_be_own(const struct ask *ask, const struct pin_egress_rule *rule) {
+    bool is_single = rule->host == NULL && rule->prefix == 8 * PIN_ADDRESS_SIZE;
+    return !is_single && pin_address_classify(ask->to.address) != PIN_ADDRESS_LOOPBACK;
+}
+
 struct pin_answer pin_why_connect(const struct pin_why_context *context) {
     struct ask ask = make_ask(context);
     struct pin_verdict verdict = judge(&ask, &ask.rules);
@@ -160,5 +166,7 @@ struct pin_answer pin_why_connect(const struct pin_why_context *context) {
         suggest(&ask, &answer);
     else if (ask.to.host != NULL && !ask.resolved)
         answer.given = "the name resolves to a public address, or to one that a cidr rule opens";
+    else if (may_be_own(&ask, verdict.rule))
+        answer.given = "the address is none of the host's own, which only a rule for it alone opens";
     return answer;
 }

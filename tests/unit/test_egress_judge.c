@@ -329,6 +329,36 @@ static void a_range_denies_all_that_is_in_it(void **state) {
     }
 }
 
+/* Whoever opens a translator's block doesn't open what is denied behind it. */
+static void a_denied_address_is_denied_in_each_of_its_forms(void **state) {
+    (void)state;
+    static const struct {
+        const char *address;
+        bool denied;
+    } rows[] = {
+        {"64:ff9b::a9fe:a9fe",                   true },
+        {"64:ff9b::808:808",                     false},
+        {"2002:a9fe:a9fe::1",                    true },
+        {"2002:808:808::a9fe:a9fe",              false},
+        {"2001:0:4136:e378:8000:63bf:5601:5601", true },
+        {"2001:0:a9fe:a9fe:8000:63bf:3fff:fdd2", false},
+        {"::a9fe:a9fe",                          true },
+        {"::ffff:0:a9fe:a9fe",                   true },
+        {"2600::5efe:a9fe:a9fe",                 true },
+        {"2600::a9fe:a9fe",                      false},
+        {"64:ff9b:1::a9fe:a9fe",                 false},
+    };
+    struct pin_egress_rule no = {.address = V4(169, 254, 0, 0), .prefix = 96 + 16};
+    for (size_t i = 0; i < PIN_COUNT(rows); i++) {
+        struct pin_egress_rule yes = {.prefix = 128, .ports = https, .port_count = 1};
+        struct pin_egress_rules set = {.allow = &yes, .allow_count = 1, .deny = &no, .deny_count = 1};
+        assert_true(pin_address_parse(yes.address, rows[i].address));
+        enum pin_egress_reason reason = judge_literal(&set, rows[i].address, 443);
+        if (reason != (rows[i].denied ? PIN_EGRESS_DENY_RULE : PIN_EGRESS_ALLOWED))
+            fail_msg("%s: %s", rows[i].address, pin_egress_reason_name(reason));
+    }
+}
+
 static void an_address_of_the_host_is_opened_by_a_rule_for_it_alone(void **state) {
     (void)state;
     /* clang-format off */
@@ -596,6 +626,7 @@ int main(void) {
         cmocka_unit_test(an_allowed_name_leads_to_public_addresses_only),
         cmocka_unit_test(a_range_opens_what_is_special_only_within_its_block),
         cmocka_unit_test(a_range_denies_all_that_is_in_it),
+        cmocka_unit_test(a_denied_address_is_denied_in_each_of_its_forms),
         cmocka_unit_test(an_address_of_the_host_is_opened_by_a_rule_for_it_alone),
         cmocka_unit_test(ranges_are_ordered_as_their_addresses_are_judged),
         cmocka_unit_test(addresses_have_their_class),
