@@ -12,6 +12,7 @@
 
 #include "policy/syscalls.h"
 #include "runtime/build/seccomp/cache.h"
+#include "runtime/build/seccomp/prove.h"
 #include "runtime/build/seccomp/simulate.h"
 #include "runtime/build/seccomp/verify.h"
 
@@ -344,6 +345,20 @@ static void contradicting_rules_are_refused_before_they_compile(void **state) {
     assert_true(get_fails(&filter, "say different things"));
 }
 
+/* It took minutes, and more with each rule, before it turned out to be too long. */
+static void a_filter_of_more_rules_than_instructions_is_refused_before_it_compiles(void **state) {
+    (void)state;
+    static struct pin_filter_rule rules[PIN_PROGRAM_RULES_MAX + 1];
+    for (size_t i = 0; i < PIN_COUNT(rules); i++)
+        rules[i] = where(rule("kill", PIN_FILTER_ERRNO, EPERM), 1, PIN_FILTER_EQ, i);
+    struct pin_filter filter = filter_of(PIN_FILTER_ALLOW, 0, rules, PIN_COUNT(rules));
+    assert_true(get_fails(&filter, "4097 rules"));
+    filter.rule_count = PIN_PROVE_RULES + 1;
+    assert_true(get_fails(&filter, "(kill) has more than"));
+    filter.rule_count = PIN_PROVE_RULES;
+    assert_false(get_fails(&filter, ""));
+}
+
 static void compat_filters_let_i386_live(void **state) {
     (void)state;
     static const uint64_t zeros[PIN_FILTER_ARGS_MAX];
@@ -372,6 +387,7 @@ int main(void) {
         cmocka_unit_test(comparisons_by_order_are_tried_and_never_taken_from_a_cache),
         cmocka_unit_test(unknown_names_fail_by_name_unless_they_only_deny),
         cmocka_unit_test(contradicting_rules_are_refused_before_they_compile),
+        cmocka_unit_test(a_filter_of_more_rules_than_instructions_is_refused_before_it_compiles),
         cmocka_unit_test(compat_filters_let_i386_live),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,10 @@ bool pin_program_get(const struct pin_filter *filter, int cache_dir, struct pin_
                      struct pin_error *err) {
     uint8_t digest[PIN_SHA256_SIZE];
     char name[NAME_SIZE];
+    /* what comes now, libseccomp above all, takes the square of their number, or worse: minutes */
+    if (filter->rule_count > PIN_PROGRAM_RULES_MAX)
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "the filter has %zu rules, and %d are the most",
+                        filter->rule_count, PIN_PROGRAM_RULES_MAX);
     if (!pin_filter_spec(filter, digest))
         return pin_fail_errno(err, "make room for the filter");
     entry_name(name, digest);

@@ -16,6 +16,7 @@
 #include "policy/filter.h"
 
 #define PIN_PROGRAM_MAX BPF_MAXINSNS
+#define PIN_PROGRAM_RULES_MAX PIN_PROGRAM_MAX /* each needs an instruction at least */
 
 struct pin_program {
     struct sock_filter *code;             /* from malloc; the owner of the program frees it */

@@ -9,8 +9,7 @@
 #include "policy/syscalls.h"
 #include "runtime/build/seccomp/prove.h"
 
-#define NUMBERS 640               /* past the tables, and past the numbers that only x32 has */
-#define RULES_MAX PIN_PROGRAM_MAX /* each needs an instruction at least */
+#define NUMBERS 640 /* past the tables, and past the numbers that only x32 has */
 #define NONE UINT16_MAX
 #define X32_BIT 0x40000000U
 #define X32_PROBES 600 /* above the greatest number of x32 */
@@ -24,7 +23,7 @@ struct verifier {
     uint32_t otherwise, unknown; /* what a number without a rule returns, if it is known and if not */
     bool known[NUMBERS];
     bool looks_at_args[NUMBERS];
-    uint16_t first[NUMBERS], next[RULES_MAX]; /* the rules of a number, as a list */
+    uint16_t first[NUMBERS], next[PIN_PROGRAM_RULES_MAX]; /* the rules of a number, as a list */
     struct pin_claim claim;
     struct pin_bpf_path path;
 };
@@ -149,7 +148,10 @@ static bool verify_number(struct verifier *self, uint32_t number, struct pin_err
                                                               self->filter->rules[rule].error),
                             err);
     }
-    if (make_claim(self, number) && pin_prove_call(self->program->code, &self->claim, &self->path))
+    if (!make_claim(self, number))
+        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "call %u (%s) has more than %d rules", (unsigned)number,
+                        self->claim.rules[0]->name, PIN_PROVE_RULES);
+    if (pin_prove_call(self->program->code, &self->claim, &self->path))
         return true;
     if (self->how == PIN_VERIFY_PROOF)
         return pin_fail(err, PIN_ERROR_INTERNAL, "there is no proof for call %u", (unsigned)number);
@@ -197,9 +199,8 @@ bool pin_program_verify(const struct pin_program *program, const struct pin_filt
     struct verifier self = {.program = program, .filter = filter, .how = how};
     if (!pin_bpf_check(program->code, program->length))
         return pin_fail(err, PIN_ERROR_INTERNAL, "the program is not one that the kernel would take");
-    if (filter->rule_count > RULES_MAX)
-        return pin_fail(err, PIN_ERROR_UNSUPPORTED, "the filter has %zu rules, and %d are the most",
-                        filter->rule_count, RULES_MAX);
+    if (filter->rule_count > PIN_PROGRAM_RULES_MAX)
+        return pin_fail(err, PIN_ERROR_INTERNAL, "a filter of %zu rules was compiled", filter->rule_count);
     self.arch = pin_program_arch(filter);
     self.audit_arch = pin_program_audit_arch(self.arch);
     self.otherwise = pin_program_return(filter->default_action, filter->default_error);
