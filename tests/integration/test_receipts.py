@@ -92,6 +92,14 @@ def test_what_is_no_file_is_no_receipt_and_nobody_waits_for_it(as_root, programs
         assert done.returncode == 2 and b"a receipt is a regular file" in done.stderr, done.stderr
 
 
+def test_what_a_signed_receipt_says_reaches_no_terminal_raw(as_root, programs):
+    desk = Desk(as_root, programs)
+    argv = [str(as_root.program), "audit", "receipt", "sign", str(desk.file)]
+    assert as_root.call(argv, input=b'{"sandbox": "\\u001b[2J\\n", "policy": {"digest": 5}}', env=desk.env).returncode == 0
+    done = desk.audit("verify", str(desk.file))
+    assert done.returncode == 0 and done.stdout.startswith(b"the receipt of \\x1b[2J\\n, policy ?, "), done
+
+
 STRIDE = int(os.environ.get("PINFOLD_SWEEP_STRIDE", "151"))  # 1: every byte
 
 

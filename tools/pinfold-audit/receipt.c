@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/names.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "tools/pinfold-audit/receipt_key.h"
 #include "tools/pinfold-audit/verbs.h"
@@ -183,6 +184,11 @@ static bool is_signed(const json_t *whole, const char *key) {
            pin_receipt_check(key, text, value);
 }
 
+static const char *shown(char *to, size_t room, const json_t *text) {
+    const char *value = json_is_string(text) ? json_string_value(text) : "?";
+    return pin_escape(to, room, value, strlen(value));
+}
+
 static int answer(const json_t *whole, const char *key, bool as_json) {
     const json_t *receipt = json_object_get(whole, "receipt");
     if (!is_signed(whole, key)) {
@@ -194,10 +200,12 @@ static int answer(const json_t *whole, const char *key, bool as_json) {
         (void)fputc('\n', stdout);
         return PIN_AUDIT_GOOD;
     }
-    const char *sandbox = json_string_value(json_object_get(receipt, "sandbox"));
-    const char *digest = json_string_value(json_object_get(json_object_get(receipt, "policy"), "digest"));
-    (void)printf("the receipt of %s, policy %s, is signed by %s\n", sandbox != NULL ? sandbox : "?",
-                 digest != NULL ? digest : "?", key);
+    char sandbox[80],
+        digest[PIN_DIGEST_TEXT + 8]; /* a key that the caller trusts signs whatever it is given */
+    (void)printf("the receipt of %s, policy %s, is signed by %s\n",
+                 shown(sandbox, sizeof(sandbox), json_object_get(receipt, "sandbox")),
+                 shown(digest, sizeof(digest), json_object_get(json_object_get(receipt, "policy"), "digest")),
+                 key);
     return PIN_AUDIT_GOOD;
 }
 
