@@ -1,4 +1,4 @@
-"""The live cgroup test on real cgroup v2: in a virtual machine, as root and as ordinary users.
+"""The live cgroup tests on real cgroup v2: in a virtual machine, as root and as ordinary users.
 
 One boot serves all tests. PINFOLD_VM names the program that boots it (run-in-cgroup2-vm), PINFOLD_BUILD the build
 directory; without the machine or the compiled test, these tests are skipped by name.
@@ -14,7 +14,7 @@ from vm import VM, boot
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("PINFOLD_BUILD", REPOSITORY / "build"))
-PROGRAMS = ("test_cgroup_live", "test_cgroup_faults", "pinfold-scope")
+PROGRAMS = ("test_cgroup_live", "test_cgroup_life", "test_cgroup_faults", "pinfold-scope")
 
 
 def find_program(name: str) -> pathlib.Path | None:
