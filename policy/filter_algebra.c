@@ -13,6 +13,11 @@ static bool known_bits(const struct pin_filter_arg *arg, uint64_t *mask, uint64_
     return true;
 }
 
+/* A value with bits that the mask takes away: nothing equals it. */
+static bool never_holds(const struct pin_filter_arg *arg) {
+    return arg->op == PIN_FILTER_MASKED_EQ && (arg->value & ~arg->mask) != 0;
+}
+
 /* The least and the greatest value that satisfy an order comparison; false for the others. */
 static bool range_of(const struct pin_filter_arg *arg, uint64_t *low, uint64_t *high, bool *none) {
     *low = 0, *high = UINT64_MAX, *none = false;
@@ -54,7 +59,16 @@ static bool args_disjoint(const struct pin_filter_arg *a, const struct pin_filte
     return a_none || b_none || a_high < b_low || b_high < a_low;
 }
 
+static bool never_matches(const struct pin_filter_rule *rule) {
+    for (size_t i = 0; i < rule->arg_count; i++)
+        if (never_holds(&rule->args[i]))
+            return true;
+    return false;
+}
+
 bool pin_filter_rules_disjoint(const struct pin_filter_rule *a, const struct pin_filter_rule *b) {
+    if (never_matches(a) || never_matches(b))
+        return true;
     for (size_t i = 0; i < a->arg_count; i++)
         for (size_t j = 0; j < b->arg_count; j++)
             if (a->args[i].index == b->args[j].index && args_disjoint(&a->args[i], &b->args[j]))
@@ -80,6 +94,8 @@ static bool arg_within(const struct pin_filter_arg *inner, const struct pin_filt
 }
 
 bool pin_filter_rule_within(const struct pin_filter_rule *inner, const struct pin_filter_rule *outer) {
+    if (never_matches(inner) || never_matches(outer))
+        return never_matches(inner);
     for (size_t j = 0; j < outer->arg_count; j++) {
         bool held = outer->args[j].op == PIN_FILTER_MASKED_EQ && outer->args[j].mask == 0;
         for (size_t i = 0; i < inner->arg_count && !held; i++)

@@ -190,7 +190,13 @@ static bool read_arg(struct pin_reader *reader, const struct pin_json *node, str
                        "'mask' stands with the comparison 'masked_eq' and with no other");
         return false;
     }
-    return member[MASK] == NULL || read_word64(reader, member[MASK], &arg->mask);
+    if (member[MASK] != NULL && !read_word64(reader, member[MASK], &arg->mask))
+        return false;
+    if (arg->op != PIN_FILTER_MASKED_EQ || (arg->value & ~arg->mask) == 0)
+        return true;
+    pin_json_fault(reader->source, member[VALUE], reader->found, "name only bits of the mask",
+                   "the value has bits that 'mask' takes away: nothing would be equal to it");
+    return false;
 }
 
 static bool read_args(struct pin_reader *reader, const struct pin_json *node,

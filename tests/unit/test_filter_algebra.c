@@ -25,7 +25,8 @@ static struct pin_filter_arg any_arg(uint8_t index) {
     arg.value = samples[dice(PIN_COUNT(samples))];
     if (arg.op == PIN_FILTER_MASKED_EQ) {
         arg.mask = dice(2) ? UINT32_MAX : dice(8);
-        arg.value &= arg.mask;
+        if (dice(4) > 0) /* else it may hold for nothing */
+            arg.value &= arg.mask;
     }
     return arg;
 }

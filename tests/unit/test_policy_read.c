@@ -91,6 +91,8 @@ static void each_fault_is_named_where_it_stands(void **state) {
         {"\"syscalls\": {\"allow\": [{\"name\": \"a\", \"args\": [{\"index\": 1, \"op\": \"masked_eq\", "
          "\"value\": "
          "1}]}]}",                                                                                "/args/0",                          "'mask' stands with"              },
+        {"\"syscalls\": {\"allow\": [{\"name\": \"a\", \"args\": [{\"index\": 1, \"op\": \"masked_eq\", "
+         "\"mask\": 2, \"value\": 1}]}]}",                                                        "/args/0/value",                    "takes away"                      },
         {"\"syscalls\": {\"allow\": [{\"name\": \"@a\", \"args\": [{\"index\": 1, \"op\": \"eq\", \"value\": "
          "1}]}]}",                                                                                "/allow/0/args",                    "in common"                       },
         {"\"syscalls\": {\"deny\": [\"ptrcae\"]}",                                                         "test.json:1:38 /syscalls/deny/0",  "is called 'ptrcae'"              },

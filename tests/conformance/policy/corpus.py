@@ -21,6 +21,7 @@ REASONS = {
     "idna": "which characters can stand in a name, and how long its A-labels are, is in tables of their own",
     "budget": "whether a budget that a rule names is there, once, is beyond a schema",
     "calls": "the reader knows the names of the calls and groups, and those that no policy may allow",
+    "mask": "whether a value is of the bits of its mask is beyond a schema",
     "merge": "what can be removed depends on what is extended",
     "root": "'/' may be written in an overlay alone, and what the root is depends on what is extended",
     "extends": "whether a policy that is extended exists, or loops, is not in the file",
@@ -335,6 +336,7 @@ def values() -> Iterator[tuple[str, Any, bool, str | None]]:
     yield from good("/syscalls/allow", [arg(), arg(index=5), arg(value="0xff"), arg(value="0xFFFFFFFFFFFFFFFF"),
                                         arg(value=2**63 - 1), arg(op="le"), arg(op="masked_eq", mask=7),
                                         arg(op="masked_eq", mask="0xffffffff")])
+    yield from bad("/syscalls/allow", [arg(op="masked_eq", mask=6), arg(op="masked_eq", mask=0)], "mask")
     yield from bad("/syscalls/allow", [arg(index=6), arg(index=-1), arg(index="1"), arg(op="=="), arg(op="SCMP_CMP_EQ"),
                                        arg(value=-1), arg(value="1"), arg(value="0x"), arg(value="0x" + "1" * 17),
                                        arg(value="0xg"), arg(value=None), arg(mask=1), arg(op="masked_eq"), arg(x=1),
