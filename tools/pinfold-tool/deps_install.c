@@ -200,6 +200,15 @@ static void follow(struct watch *watch) {
     }
 }
 
+/* npm tells codes and places before it says what is wrong: "npm error code ETARGET". */
+static bool is_fact_of_npm(const char *error) {
+    static const char *const facts[] = {"code ", "errno ", "path ", "syscall "};
+    for (size_t i = 0; i < PIN_COUNT(facts); i++)
+        if (strncmp(error, facts[i], strlen(facts[i])) == 0)
+            return true;
+    return false;
+}
+
 /* The first line that the installer calls an error, of the last few; else the last line. */
 static void find_reason(struct watch *watch, char to[240]) {
     static const char *const signs[] = {"ERROR: ", "error: ", "npm ERR! ", "npm error ", "pinfold: "};
@@ -214,7 +223,8 @@ static void find_reason(struct watch *watch, char to[240]) {
         if (line[0] != '\0')
             last = line;
         for (size_t i = 0; i < PIN_COUNT(signs) && reason == NULL; i++)
-            if (strncmp(line, signs[i], strlen(signs[i])) == 0)
+            if (strncmp(line, signs[i], strlen(signs[i])) == 0 &&
+                (line[0] != 'n' || !is_fact_of_npm(line + strlen(signs[i]))))
                 reason = line + strlen(signs[i]);
     }
     const char *said = reason != NULL ? reason : last;
