@@ -254,8 +254,8 @@ static void all_faults_of_a_list_are_told_at_once(void **state) {
         "\"syscalls\": {\"allow\": [{\"nmae\": \"read\", \"args\": [{\"index\": 9, \"op\": \"==\"}]}, "
         "\"no_call\", \"mount\"], "
         "\"deny\": [7, \"no_other\"]}",
-        "\"filesystem\": {\"write\": [\"tmp\", \"/\"], \"mounts\": [{\"source\": \"/\", \"target\": \"x\", "
-        "\"access\": \"rw\", \"a\": 1}]}",
+        ("\"filesystem\": {\"write\": [\"tmp\", \"/\"], \"mounts\": [{\"source\": \"/\", \"target\": \"x\", "
+         "\"access\": \"rw\", \"a\": 1}]}"),
         "\"images\": [{\"digest\": \"sha256:1\", \"require_signature\": 1, \"keys\": [\"k\", 5]}, \"a b\"]",
     };
     static const char *const pointers[][12] = {
