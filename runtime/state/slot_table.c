@@ -138,7 +138,9 @@ static int open_existing(int state_dir) {
 static bool refuse_open(struct pin_error *err) {
     (void)pin_fail_errno(err, "open the slot table");
     (void)pin_point(err, "%s", table_name);
-    return pin_hint(err, "it must be a regular file of mode 0600; remove it once no sandbox runs");
+    return err->os_errno == EROFS
+               ? false /* with the cause's own hint: the file is as it should be */
+               : pin_hint(err, "it must be a regular file of mode 0600; remove it once no sandbox runs");
 }
 
 int pin_slot_table_open(int state_dir, bool *repaired, struct pin_error *err) {

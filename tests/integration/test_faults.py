@@ -329,3 +329,10 @@ def test_a_failing_call_means_refusal_or_the_same_walls(as_root, tmp_path, orpha
             assert lines(now) <= lines(walls), (what, lines(now) - lines(walls))
     assert tried > 40 and told > 10
     nothing_is_left(as_root, mounts(as_root))
+
+
+def test_a_state_directory_that_can_not_be_written_is_told_as_that(as_root):
+    assert as_root.call(as_root.argv("true")).returncode == 0  # the slot table is there
+    script = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+    done = as_root.call(["unshare", "-m", "sh", "-c", script, str(as_root.state), *as_root.argv("true")])
+    assert done.returncode == 125 and b"EROFS" in done.stderr and done.stderr.endswith(b"name a place that can be written\n"), done
