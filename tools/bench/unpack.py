@@ -103,6 +103,8 @@ def main():
         scratch = pathlib.Path(scratch)
         archives = make_archives(scratch)
         out, unpacker, importer = scratch / "out", build / "tools/bench-unpack-layer", build / "tools/pinfold-image/pinfold-image"
+        if not unpacker.exists():
+            sys.exit(f"there is no {unpacker}: it is built with the tests (cmake --preset release -DPIN_TESTS=ON)")
         measured = {}
         for archive in archives:
             measured[archive.name] = beside_tar(lambda: timed([unpacker, archive, fresh(out)]), archive, out, options.runs)
