@@ -129,14 +129,14 @@ static bool is_granted(struct search *search, const struct pin_egress_rule *rule
     return pin_port_set_minus(search->arena, &own, &given).count == 0;
 }
 
-const struct pin_egress_rule **pin_egress_freer(struct pin_arena *arena, const struct pin_policy *inner,
-                                                const struct pin_policy *outer, size_t *count) {
+size_t *pin_egress_freer(struct pin_arena *arena, const struct pin_policy *inner,
+                         const struct pin_policy *outer, size_t *count) {
     struct search search = {
         .arena = arena,
         .inner = {inner->network.egress, inner->network.egress_count},
         .outer = {outer->network.egress, outer->network.egress_count}
     };
-    const struct pin_egress_rule **found = NULL;
+    size_t *found = NULL;
     *count = 0;
     if (outer->is_site || !may_take_away(search.outer))
         return NULL;
@@ -149,7 +149,6 @@ const struct pin_egress_rule **pin_egress_freer(struct pin_arena *arena, const s
             compare_names(&search, &search.outer.list[i]);
     for (size_t i = 0; i < search.inner.count; i++)
         if (search.freer[i] && is_granted(&search, &search.inner.list[i]))
-            *(const struct pin_egress_rule **)pin_arena_grow(arena, &found, count, sizeof(*found)) =
-                &search.inner.list[i];
+            *(size_t *)pin_arena_grow(arena, &found, count, sizeof(*found)) = i;
     return found;
 }

@@ -10,6 +10,7 @@
 #include "policy/policy.h"
 
 /* The rules of `inner` that `outer` grants, one by one, and that count at some destination for which another
- * rule of `outer` does, whose terms don't cover theirs. In the arena; `*count` of them, each once. */
-const struct pin_egress_rule **pin_egress_freer(struct pin_arena *arena, const struct pin_policy *inner,
-                                                const struct pin_policy *outer, size_t *count);
+ * rule of `outer` does, whose terms don't cover theirs. Their numbers,
+ * in the arena; `*count` of them, each once. */
+size_t *pin_egress_freer(struct pin_arena *arena, const struct pin_policy *inner,
+                         const struct pin_policy *outer, size_t *count);

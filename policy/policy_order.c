@@ -180,15 +180,14 @@ static void compare_deny(struct compare *compare, const struct pin_field_row *ro
 /* Granted one by one, and yet not under the terms that count there. */
 static void compare_terms(struct compare *compare, const struct pin_field_row *row) {
     size_t count;
-    const struct pin_egress_rule *const *freer =
-        pin_egress_freer(compare->arena, compare->inner, compare->outer, &count);
+    const size_t *freer = pin_egress_freer(compare->arena, compare->inner, compare->outer, &count);
     for (size_t i = 0; i < count; i++) {
         char pointer[64];
-        (void)snprintf(pointer, sizeof(pointer), "%s/%zu", pin_field_pointer(row->field),
-                       (size_t)(freer[i] - compare->inner->network.egress));
+        (void)snprintf(pointer, sizeof(pointer), "%s/%zu", pin_field_pointer(row->field), freer[i]);
         wider(compare, pointer, &compare->outer->places[row->field],
               "asks for %.*s, which other rules of '%s' hold to other terms", VALUE_SHOWN,
-              pin_policy_item_text(compare->arena, row->field, freer[i]), compare->outer->name);
+              pin_policy_item_text(compare->arena, row->field, &compare->inner->network.egress[freer[i]]),
+              compare->outer->name);
     }
 }
 

@@ -85,13 +85,14 @@ static void compare_list(const struct pin_diff_side *side, const struct list_row
 static void compare_terms(const struct pin_diff_side *side) {
     struct pin_arena *arena = &side->diff->arena;
     size_t count;
-    const struct pin_egress_rule *const *freer =
-        pin_egress_freer(arena, side->to->policy, side->from->policy, &count);
-    for (size_t i = 0; i < count; i++)
-        pin_diff_add(side, pin_field_pointer(PIN_FIELD_EGRESS), &freer[i]->place,
+    const size_t *freer = pin_egress_freer(arena, side->to->policy, side->from->policy, &count);
+    for (size_t i = 0; i < count; i++) {
+        const struct pin_egress_rule *rule = &side->to->policy->network.egress[freer[i]];
+        pin_diff_add(side, pin_field_pointer(PIN_FIELD_EGRESS), &rule->place,
                      pin_arena_printf(arena,
                                       "connections to %s on its own terms, which another rule took away",
-                                      pin_why_egress_text(arena, freer[i])));
+                                      pin_why_egress_text(arena, rule)));
+    }
 }
 
 /* What mounts over mounts, or over the workspace, hide or keep from being written. */
