@@ -21,42 +21,42 @@ static void equal_in_meaning_is_equal_in_digest(const char *a, const char *b, bo
 static void order_spelling_and_repetition_are_no_difference(void **state) {
     (void)state;
     static const char *const rows[][2] = {
-        {"\"name\": \"a\"",                                     "\"name\": \"b\", \"description\": \"c\""     },
-        {"\"extends\": [\"tool\"]",                             "\"tty\": true"                               },
-        {"\"secrets\": [\"A\", \"B\"]",                         "\"secrets\": [\"B\", \"A\", \"B\"]"          },
-        {"\"resources\": {\"memory\": \"1GiB\"}",               "\"resources\": {\"memory\": \"1024MiB\"}"    },
-        {"\"resources\": {\"memory\": 1048576}",                "\"resources\": {\"memory\": \"1MiB\"}"       },
-        {"\"resources\": {\"cpus\": 0.5}",                      "\"resources\": {\"cpus\": \"0.500\"}"        },
-        {"\"filesystem\": {\"write\": [\"/tmp\", \"/tmp/x\"]}", "\"filesystem\": {\"write\": [\"/tmp\"]}"     },
-        {MOUNTS("/m",                                           "/a",                                           "/n", "/b"),
+        {"\"name\": \"a\"",                                                                                   "\"name\": \"b\", \"description\": \"c\""                                                                                                     },
+        {"\"extends\": [\"tool\"]",                                                                           "\"tty\": true"                                                                                                                               },
+        {"\"secrets\": [\"A\", \"B\"]",                                                                       "\"secrets\": [\"B\", \"A\", \"B\"]"                                                                                                          },
+        {"\"resources\": {\"memory\": \"1GiB\"}",                                                             "\"resources\": {\"memory\": \"1024MiB\"}"                                                                                                    },
+        {"\"resources\": {\"memory\": 1048576}",                                                              "\"resources\": {\"memory\": \"1MiB\"}"                                                                                                       },
+        {"\"resources\": {\"cpus\": 0.5}",                                                                    "\"resources\": {\"cpus\": \"0.500\"}"                                                                                                        },
+        {"\"filesystem\": {\"write\": [\"/tmp\", \"/tmp/x\"]}",                                               "\"filesystem\": {\"write\": [\"/tmp\"]}"                                                                                                     },
+        {MOUNTS("/m",                                                                                         "/a",                                                                                                                                           "/n", "/b"),
          "\"filesystem\": {\"mounts\": [{\"source\": \"/b\", \"target\": \"/n\"}, {\"source\": \"/a\", "
          "\"target\": \"/m\", \"access\": \"read-write\"}]}"},
         {"\"filesystem\": {\"mounts\": [{\"source\": \"/x\", \"target\": \"/m\"}, {\"source\": \"/a\", "
-         "\"target\": \"/m\"}, {\"source\": \"/x\", \"target\": \"/m\"}]}",                                                "\"filesystem\": {\"mounts\": [{\"source\": \"/x\", \"target\": \"/m\"}]}"                                                  },
-        {MOUNTS("/m/b",                                                      "/x",                                     "/m", "/a"),
+         "\"target\": \"/m\"}, {\"source\": \"/x\", \"target\": \"/m\"}]}",                                                                                              "\"filesystem\": {\"mounts\": [{\"source\": \"/x\", \"target\": \"/m\"}]}"                                                                                                                                                                                                },
+        {MOUNTS("/m/b",                          "/x", "/m", "/a"),
          "\"filesystem\": {\"mounts\": [{\"source\": \"/a\", \"target\": \"/m\"}]}"},
-        {"\"images\": [\"py*\", \"python\"]",                                                     "\"images\": [\"py*\"]"                                    },
-        {"\"environment\": {\"refuse\": [\"*\", \"LD_*\"]}",                                                 "\"environment\": {\"refuse\": [\"*\"]}"                                                     },
+        {"\"images\": [\"py*\", \"python\"]",                                                                                       "\"images\": [\"py*\"]"                                                                                                                                                                                                       },
+        {"\"environment\": {\"refuse\": [\"*\", \"LD_*\"]}",                                                                                              "\"environment\": {\"refuse\": [\"*\"]}"                                                                                                                                                                         },
         {"\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [1]}, {\"host\": \"A.B.\", \"ports\": "
-         "[2]}]}",                                                     "\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [\"1-2\"]}]}"                                                                },
+         "[2]}]}",                                                                 "\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [\"1-2\"]}]}"                                                                                                 },
         {"\"network\": {\"egress\": [{\"host\": \"x.a.b\", \"ports\": [1, 2]}, {\"host\": \"*.a.b\", "
          "\"ports\": "
-         "[2]}]}",                                                     "\"network\": {\"egress\": [{\"host\": \"*.a.b\", \"ports\": [2]}, {\"host\": \"x.a.b\", \"ports\": "
-         "[1]}]}"             },
+         "[2]}]}",                                                  "\"network\": {\"egress\": [{\"host\": \"*.a.b\", \"ports\": [2]}, {\"host\": \"x.a.b\", \"ports\": "
+         "[1]}]}"                                                          },
         {"\"syscalls\": {\"deny\": [\"read\", {\"name\": \"read\", \"args\": [{\"index\": 0, \"op\": \"eq\", "
-         "\"value\": 0}]}]}",                                                     "\"syscalls\": {\"deny\": [\"read\"]}"                             },
+         "\"value\": 0}]}]}",                                                                                   "\"syscalls\": {\"deny\": [\"read\"]}"                                                                                        },
         {"\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [443], \"inspect\": \"tls\"}]}",
-         "\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [443]}]}"                  },
+         "\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [443]}]}"                                                                                                                                                                                                                },
         {"\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [443, 80], \"accept\": [\"no-name\"]}]}",
          "\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [80]}, {\"host\": \"a.b\", \"ports\": "
-         "[443], \"accept\": [\"no-name\"]}]}"                                                          },
+         "[443], \"accept\": [\"no-name\"]}]}"                                                                                             },
         {"\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [443], \"inspect\": \"none\"}, "
-         "{\"host\": \"a.b\", \"ports\": [443]}]}",                                                     "\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [443], \"inspect\": \"none\"}]}"},
-        {"\"network\": {\"budgets\": [{\"name\": \"unused\", \"rate\": 1024}]}",                                                     "\"network\": {}"},
+         "{\"host\": \"a.b\", \"ports\": [443]}]}",          "\"network\": {\"egress\": [{\"host\": \"a.b\", \"ports\": [443], \"inspect\": \"none\"}]}"                                                                                                                                                                               },
+        {"\"network\": {\"budgets\": [{\"name\": \"unused\", \"rate\": 1024}]}", "\"network\": {}"                                                                                                                                                                                                              },
         {"\"capabilities\": [\"CAP_KILL\", \"CAP_CHOWN\"]",
-         "\"capabilities\": [\"CAP_CHOWN\", \"CAP_KILL\"]"},
+         "\"capabilities\": [\"CAP_CHOWN\", \"CAP_KILL\"]"                                                                                           },
         {"\"environment\": {\"set\": {\"A\": \"1\", \"B\": \"2\"}}",
-         "\"environment\": {\"set\": {\"B\": \"2\", \"A\": \"1\"}}"                                                 },
+         "\"environment\": {\"set\": {\"B\": \"2\", \"A\": \"1\"}}"                                                                                                                                                          },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         equal_in_meaning_is_equal_in_digest(rows[i][0], rows[i][1], true);
