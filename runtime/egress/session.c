@@ -18,7 +18,7 @@
 #include "base/names.h"
 #include "base/units.h"
 
-#define END_WITHIN_MS 1000
+#define END_WITHIN_MS 3000 /* of one that has nothing more to pass on; thousands of connections take some */
 #define LOOK_EVERY_MS 100
 
 struct pin_egress_plan pin_egress_plan_for(const struct pin_egress_rule *rules, size_t count) {
@@ -84,6 +84,10 @@ static size_t rule_count(const struct pin_egress_session *session) {
 
 int pin_egress_session_fd(const struct pin_egress_session *session) {
     return session->started && !session->lost ? session->broker.control : -1;
+}
+
+bool pin_egress_session_is_lost(const struct pin_egress_session *session) {
+    return session->lost || session->was_killed;
 }
 
 void pin_egress_session_settle(struct pin_egress_session *session) {
@@ -166,10 +170,12 @@ bool pin_egress_session_end(struct pin_egress_session *session, bool drains) {
         return false;
     struct rusage used;
     pid_t reaped;
-    while ((reaped = wait4(session->broker.pid, NULL, 0, &used)) < 0 && errno == EINTR)
+    int status = 0;
+    while ((reaped = wait4(session->broker.pid, &status, 0, &used)) < 0 && errno == EINTR)
         ;
     if (reaped > 0)
         session->usage.cpu_ns = as_ns(used.ru_utime) + as_ns(used.ru_stime);
+    session->was_killed = reaped > 0 && WIFSIGNALED(status);
     session->broker.pid = 0;
     return true;
 }

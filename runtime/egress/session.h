@@ -9,7 +9,8 @@
 
 struct pin_egress_session {
     bool started;
-    bool lost; /* the broker ended before the sandbox did; its network is closed since then */
+    bool lost;       /* the broker ended before the sandbox did; its network is closed since then */
+    bool was_killed; /* at its end, by us or by somebody else: what it still held is lost, uncounted */
     struct pin_broker broker;
     struct pin_egress_rules rules; /* in force; borrowed, as long as the session lives */
     struct pin_egress_rules next;  /* that the broker has been told of; from its word on they are in force */
@@ -48,14 +49,16 @@ struct json_t *pin_egress_session_status(struct pin_egress_session *session, str
 
 /* What becomes readable when an event is there; -1: nothing more will be. */
 int pin_egress_session_fd(const struct pin_egress_session *session);
+/* The broker didn't live until it had done all: once the session is over, that is the last word. */
+bool pin_egress_session_is_lost(const struct pin_egress_session *session);
 /* What has happened by now is among the next events; waits a moment for that. */
 void pin_egress_session_settle(struct pin_egress_session *session);
 /* The next event, counted; false: none now. */
 bool pin_egress_session_next(struct pin_egress_session *session, struct pin_egress_event *event);
-/* The sandbox is gone: ends the broker and waits for it; a second after it should have ended it is killed.
- * With `drains` it passes on first what programs have sent and left behind, as long as the limits say. False:
- * it isn't over; take the events that there may be, and call again, without `drains` to cut it short. The
- * last ones are there when it is over. */
+/* The sandbox is gone: ends the broker and waits for it; three seconds after it should have ended it is
+ * killed. With `drains` it passes on first what programs have sent and left behind, as long as the limits
+ * say. False: it isn't over; take the events that there may be, and call again, without `drains` to cut it
+ * short. The last ones are there when it is over. */
 bool pin_egress_session_end(struct pin_egress_session *session, bool drains);
 void pin_egress_session_free(struct pin_egress_session *session);
 

@@ -1,6 +1,7 @@
 """The end of a sandbox, and of one side of a connection: what has been sent before it arrives, as without a broker between."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -9,6 +10,8 @@ import pytest
 
 from egress_world import NEEDS_ROOT, PUBLIC, PYTHON, https
 from egress_world import harness, inside, internet, world  # noqa: F401 (fixtures)
+from kept_sandbox import eventually
+from test_egress import brokers_below, read
 from test_egress_live import kept  # noqa: F401 (fixture)
 
 pytestmark = NEEDS_ROOT
@@ -75,6 +78,34 @@ def test_the_result_says_how_much_of_what_was_sent_is_lost(inside, drain):
     assert end["status"] == "success" and "reset" in counted(inside.internet)
     assert egress["undelivered"] > 0 and egress["bytes_out"] + egress["undelivered"] >= MUCH
     assert [e["undelivered"] for e in events if e["event"] == "close"] == [egress["undelivered"]]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_broker_that_does_not_live_to_the_end_is_told_of(inside, number):
+    """The command has ended well and is gone; what it had sent is lost with the broker."""
+    policy = inside.policy(extends=["tool"], network={"egress": [https("api.example.com", [7004])],
+                                                      "limits": {"rate": RATE // 30, "drain": "60s" if number == signal.SIGKILL else "0s"}})
+    stands = "import time; time.sleep(1000)" if number == signal.SIGSTOP else "import os; os._exit(0)"
+    code = SEND.replace("os._exit(0)", f"print('sent', flush=True)\n{stands}")
+    argv = inside.argv(PYTHON, "-c", code, str(MUCH // 4), policy=policy, options=["--stream"])
+    process = inside.spawn(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    lines = iter(map(json.loads, process.stdout))
+    assert next(line for line in lines if line["type"] == "stdout")["data"] == "sent\n"
+    broker, = brokers_below(process.pid)
+    if number == signal.SIGKILL:
+        eventually(lambda: living_children(process.pid) == [broker], "the command doesn't end")
+    os.kill(broker, number)
+    if number == signal.SIGSTOP:
+        process.terminate()
+    end = list(lines)[-1]
+    process.communicate(timeout=60)
+    assert end["type"] == "exit" and "egress" in end["missing"], end
+
+
+def living_children(pid):
+    """Without those that have ended and wait for their parent to look at them: they have no memory any more."""
+    every = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in every if read(pathlib.Path(f"/proc/{child}/cmdline"))]
 
 
 def test_a_run_ends_when_what_it_has_sent_is_on_its_way(inside):

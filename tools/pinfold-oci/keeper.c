@@ -55,7 +55,7 @@ static void record_end(struct keeper *self) {
     json_t *data = take_status(self->keeping->process);
     if (self->session.started)
         (void)json_object_set_new(data, "egress", pin_egress_usage_json(&self->session.usage));
-    if (self->session.lost) /* its network was closed since */
+    if (pin_egress_session_is_lost(&self->session)) /* its network was closed since */
         (void)json_object_set_new(data, "missing", json_pack("[s]", "egress"));
     (void)pin_oci_audit_write("end", self->keeping->id, self->keeping->bundle, data, &ignored);
 }

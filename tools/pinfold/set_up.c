@@ -134,9 +134,9 @@ size_t pin_set_up_lost(const struct pin_set_up_egress *egress, const char *names
     size_t count = 0;
     if (egress->session == NULL)
         return 0; /* never started */
-    if (egress->session->lost)
+    if (pin_egress_session_is_lost(egress->session))
         names[count++] = "egress"; /* the network was closed since */
-    if (egress->publishing->session.lost)
+    if (pin_egress_session_is_lost(&egress->publishing->session))
         names[count++] = "publish"; /* and nobody was let in any more */
     return count;
 }
