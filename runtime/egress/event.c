@@ -28,10 +28,11 @@ static bool is_printable(const char *text, size_t size) {
 bool pin_egress_event_valid(const struct pin_egress_event *event, size_t size, size_t rule_count) {
     return size == sizeof(*event) && event->kind >= PIN_EGRESS_EVENT_READY &&
            event->kind < PIN_EGRESS_EVENT_COUNT && event->reason < PIN_EGRESS_REASON_COUNT &&
-           event->protocol < PIN_PROTOCOL_COUNT && event->port <= UINT16_MAX &&
-           event->rule >= PIN_EGRESS_NO_RULE && (event->rule < 0 || (size_t)event->rule < rule_count) &&
-           event->name_size < sizeof(event->name) && event->name[event->name_size] == '\0' &&
-           strlen(event->name) == event->name_size && is_printable(event->name, event->name_size);
+           event->protocol < PIN_PROTOCOL_COUNT && event->other_protocol <= UINT8_MAX + 1u &&
+           event->port <= UINT16_MAX && event->rule >= PIN_EGRESS_NO_RULE &&
+           (event->rule < 0 || (size_t)event->rule < rule_count) && event->name_size < sizeof(event->name) &&
+           event->name[event->name_size] == '\0' && strlen(event->name) == event->name_size &&
+           is_printable(event->name, event->name_size);
 }
 
 void pin_egress_usage_add(struct pin_egress_usage *usage, const struct pin_egress_event *event) {
@@ -57,7 +58,7 @@ bool pin_egress_event_mend(const struct pin_egress_event *event, char *to, size_
     bool names_none = event->name_size == 0 && memcmp(event->address, none, sizeof(none)) == 0;
     bool by_address = event->name_size == 0 || event->reason == PIN_EGRESS_ADDRESS_CLASS ||
                       event->reason == PIN_EGRESS_HOST_ADDRESS;
-    if (event->kind != PIN_EGRESS_EVENT_REFUSE || !mendable || names_none)
+    if (event->kind != PIN_EGRESS_EVENT_REFUSE || !mendable || names_none || event->other_protocol != 0)
         return false;
     const char *what = by_address ? pin_address_print(address, event->address) : event->name;
     const char *protocol = event->protocol == PIN_PROTOCOL_UDP ? ", \"protocol\": \"udp\"" : "";

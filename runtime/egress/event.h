@@ -36,6 +36,7 @@ struct pin_egress_event {
     int32_t os_errno;  /* of FAIL */
     int32_t rule;      /* number in the allow list; deny rules count on from there; or PIN_EGRESS_NO_RULE */
     uint32_t protocol; /* enum pin_protocol */
+    uint32_t other_protocol; /* of a refused packet of neither: its number in IP, and 1; else 0 */
     uint32_t port;
     uint64_t repeated;                         /* how many such events this record stands for; 0 is 1 */
     uint64_t bytes_out, bytes_in, duration_ns; /* of CLOSE */

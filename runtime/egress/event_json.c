@@ -1,7 +1,9 @@
+#include <netinet/in.h>
 #include <string.h>
 
 #include <jansson.h>
 
+#include "base/names.h"
 #include "policy/egress_rule.h"
 #include "policy/policy_write.h"
 #include "runtime/egress/session.h"
@@ -19,6 +21,16 @@ static void set(json_t *object, const char *key, json_t *value) {
     (void)json_object_set_new(object, key, value); /* out of memory: the field is left out */
 }
 
+/* Of what no rule can name. */
+static json_t *print_other(unsigned number) {
+    static const char *const names[] = {
+        [IPPROTO_ICMP] = "icmp", [IPPROTO_IGMP] = "igmp",       [IPPROTO_DCCP] = "dccp",
+        [IPPROTO_SCTP] = "sctp", [IPPROTO_UDPLITE] = "udplite", [IPPROTO_ICMPV6] = "ipv6-icmp",
+    };
+    const char *name = number < PIN_COUNT(names) ? names[number] : NULL;
+    return name != NULL ? json_string(name) : json_sprintf("ip-%u", number);
+}
+
 static void add_destination(json_t *object, const struct pin_egress_event *event) {
     static const uint8_t none[PIN_ADDRESS_SIZE];
     char address[PIN_ADDRESS_TEXT];
@@ -26,10 +38,12 @@ static void add_destination(json_t *object, const struct pin_egress_event *event
         set(object, "host", json_string(event->name));
     if (memcmp(event->address, none, sizeof(none)) != 0)
         set(object, "address", json_string(pin_address_print(address, event->address)));
-    if (event->port != 0) {
+    if (event->port != 0)
         set(object, "port", json_integer((json_int_t)event->port));
-        set(object, "protocol", json_string(event->protocol == PIN_PROTOCOL_UDP ? "udp" : "tcp"));
-    }
+    if (event->other_protocol != 0)
+        set(object, "protocol", print_other(event->other_protocol - 1));
+    else if (event->port != 0)
+        set(object, "protocol", json_string(pin_protocol_name((enum pin_protocol)event->protocol)));
 }
 
 static void add_totals(json_t *object, const struct pin_egress_event *event) {

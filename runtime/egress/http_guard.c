@@ -15,7 +15,7 @@ struct piece {
 };
 
 struct head {
-    bool has_host, has_length, chunked, upgrade, upgrade_h2c;
+    bool has_host, has_length, chunked, upgrade, upgrade_other;
     bool is_old; /* HTTP/1.0, which knows no chunks: some servers then read them as the next request */
     struct piece host;
     uint64_t length;
@@ -23,14 +23,6 @@ struct head {
 
 static bool equals(struct piece piece, const char *text) {
     return piece.size == strlen(text) && strncasecmp(piece.at, text, piece.size) == 0;
-}
-
-static bool contains(struct piece piece, const char *text) {
-    size_t size = strlen(text);
-    for (size_t i = 0; i + size <= piece.size; i++)
-        if (strncasecmp(piece.at + i, text, size) == 0)
-            return true;
-    return false;
 }
 
 static bool is_token_byte(char c) {
@@ -149,7 +141,7 @@ static bool read_field(struct piece line, struct head *head) {
     }
     if (equals(name, "upgrade")) {
         head->upgrade = true;
-        head->upgrade_h2c = head->upgrade_h2c || contains(value, "h2c");
+        head->upgrade_other = head->upgrade_other || !equals(value, "websocket");
     }
     return true;
 }
@@ -175,7 +167,10 @@ static bool take_line(struct pin_cursor *in, struct piece *line, bool *whole) {
 static enum pin_http_reading check_head(struct pin_http_guard *guard, const struct head *head) {
     if (!head->has_host || !is_our_host(guard, head->host))
         return PIN_HTTP_OTHER_HOST;
-    if ((head->chunked && (head->has_length || head->is_old)) || head->upgrade_h2c)
+    if (head->chunked && (head->has_length || head->is_old))
+        return PIN_HTTP_FAULTY;
+    /* Behind h2c, TLS (RFC 2817) or what else a server may agree to are requests that nobody reads here. */
+    if (head->upgrade_other)
         return PIN_HTTP_FAULTY;
     /* Only the reply to the first request is recognised in the server's stream. */
     if (head->upgrade && (guard->requests > 0 || head->chunked || head->length > 0))

@@ -136,6 +136,13 @@ static int errno_of_line(const struct pin_proxy_talk *talk) {
     return memcmp(line + 9, "504", 3) == 0 ? ETIMEDOUT : line[9] == '5' ? EHOSTUNREACH : ECONNREFUSED;
 }
 
+/* "HTTP/1.1 100": the answer is still to come: RFC 9110 15.2. All of them together have room for one head. */
+static bool is_interim(const struct pin_proxy_talk *talk) {
+    const char *line = (const char *)talk->got;
+    return talk->got_size == sizeof(talk->got) && memcmp(line, "HTTP/1.", 7) == 0 && line[8] == ' ' &&
+           line[9] == '1' && memcmp(line + 9, "101", 3) != 0;
+}
+
 static enum pin_proxy_step no(struct pin_proxy_talk *talk, int os_errno) {
     talk->os_errno = os_errno;
     return PIN_PROXY_NO;
@@ -150,6 +157,11 @@ static enum pin_proxy_step take_http(struct pin_proxy_talk *talk, uint8_t byte) 
     talk->line_end = byte == end[talk->line_end] ? talk->line_end + 1 : byte == '\r' ? 1 : 0;
     if (talk->line_end < sizeof(end))
         return PIN_PROXY_MORE;
+    talk->line_end = 0;
+    if (is_interim(talk)) {
+        talk->got_size = 0;
+        return PIN_PROXY_MORE;
+    }
     int cause = errno_of_line(talk);
     return cause == 0 ? PIN_PROXY_DONE : no(talk, cause);
 }

@@ -117,7 +117,9 @@ requests = [b"GET / HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n", b"GET / HTTP/1.1
             b"POST / HTTP/1.1\\r\\n" + host + b"Content-Length: 5\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n0\\r\\n\\r\\n",
             b"POST / HTTP/1.1\\r\\n" + host + b"Content-Length: 5\\r\\nContent-Length: 6\\r\\n\\r\\nhello",
             b"CONNECT evil.test:443 HTTP/1.1\\r\\n" + host + b"\\r\\n", b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n",
-            b"GET / HTTP/1.1\\r\\n" + host + b"A: " + b"x" * (1 << 20) + b"\\r\\n\\r\\n", b"GET / HTTP/1.1\\r\\nHost: api.example.com:81\\r\\n\\r\\n"]
+            b"GET / HTTP/1.1\\r\\n" + host + b"A: " + b"x" * (1 << 20) + b"\\r\\n\\r\\n", b"GET / HTTP/1.1\\r\\nHost: api.example.com:81\\r\\n\\r\\n",
+            b"GET / HTTP/1.1\\r\\n" + host + b"Upgrade: TLS/1.0\\r\\nConnection: Upgrade\\r\\n\\r\\n",
+            b"GET / HTTP/1.1\\r\\n" + host + b"Upgrade: websocket, h2c\\r\\nConnection: Upgrade\\r\\n\\r\\n"]
 def answered(data):
     try:
         s = socket.create_connection(("api.example.com", 80), timeout=3); s.sendall(data); return s.recv(12)[:12] not in (b"", b"HTTP/1.1 400")
@@ -137,9 +139,9 @@ def test_12_every_such_request_arrives_where_nobody_looks(inside):
     heads = [f["head"] for f in inside.internet.seen() if f["kind"] == "request"]
     assert done["exit_code"] == 0
     for hidden in ("Host: evil.test", "GET http://evil.test/", "CONNECT evil.test:443", "PRI * HTTP/2.0", "Host : api", "\r\n folded: x", "\0.evil.test",
-                   "Transfer-Encoding: chunked", "Content-Length: 6", "x" * 100000, "api.example.com:81"):
+                   "Transfer-Encoding: chunked", "Content-Length: 6", "x" * 100000, "api.example.com:81", "Upgrade: TLS/1.0", "Upgrade: websocket, h2c"):
         assert any(hidden in head for head in heads), hidden
-    assert [i for i in range(14) if i not in json.loads(done["stdout"])] == [4]  # lines that end with LF alone this server doesn't know
+    assert [i for i in range(16) if i not in json.loads(done["stdout"])] == [4]  # lines that end with LF alone this server doesn't know
 
 
 def test_6_no_list_an_empty_one_and_a_broken_one_deny_all(inside):

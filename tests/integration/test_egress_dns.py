@@ -92,6 +92,7 @@ rows = {
     "an answer": message("api.example.com", 1, flags=0x8180), "a loop": good[:12] + b"\\xc0\\x0c\\0\\1\\0\\1", "short": good[:11], "cut": good[:-3],
     "a label too long": good[:12] + b"\\x7f" + b"a" * 100 + b"\\0\\0\\1\\0\\1", "ad and cd": message("api.example.com", 1, flags=0x0130),
     "truncated": message("api.example.com", 1, flags=0x0300), "not asked to recurse": message("api.example.com", 1, flags=0),
+    "long": message("api.example.com", 1, OPT[:-2] + struct.pack("!HHH", 3004, 12, 3000) + bytes(3000), counts=(1, 0, 0, 1)),
 }
 for name, row in rows.items():
     wait = 0.5 if name in ("an answer", "short") else 60  # those are answered by nobody
@@ -102,7 +103,7 @@ print(facts(ask(good)), facts(ask(good, tcp=True)))
     good, format_error, refused, unknown = "(0, 1, 0, 0)", "(1, 0, 0, 0)", "(5, 0, 0, 0)", "(4, 0, 0, 0)"
     expected = {"edns and do": good, "chaos": refused, "any class": refused, "no question": format_error, "two questions": format_error,
                 "notify": unknown, "update": unknown, "iquery": unknown, "an answer": None, "a loop": format_error, "short": None,
-                "cut": format_error, "a label too long": format_error, "ad and cd": good, "truncated": good, "not asked to recurse": good}
+                "cut": format_error, "a label too long": format_error, "ad and cd": good, "truncated": good, "not asked to recurse": good, "long": good}
     assert out.splitlines() == [*(f"{name} {answer} {answer}" for name, answer in expected.items()), f"{good} {good}"]
     assert [f for f in harness.internet.seen() if f["kind"] in ("question", "packet")] == []
 

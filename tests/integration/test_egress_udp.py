@@ -58,6 +58,18 @@ print("whole")
     assert out == "whole\n" and not [e for e in events if e.startswith("refuse")], (out, events)
 
 
+def test_what_a_rule_names_at_port_53_gets_datagrams_of_any_size(harness):
+    """They come by the way of the questions, which are small."""
+    code = UDP + """
+s = connected("192.0.2.53", 53)
+name = b"\\3www\\7example\\3com\\0"
+s.send(b"\\0\\7\\1\\0\\0\\1" + bytes(4) + b"\\0\\1" + name + b"\\0\\1\\0\\1" + b"\\0\\0\\x29\\4\\xd0" + bytes(4) + b"\\5\\x28\\0\\x0c\\5\\x24" + bytes(1316))
+print(s.recv(600)[-4:].hex())
+"""
+    _, out, events = harness.run(PYTHON, "-c", code, rules=["192.0.2.53/32:53/udp"], options=["-u", "-a"])
+    assert out == "c000020a\n" and not [e for e in events if e.startswith("refuse")], (out, events)  # of that resolver, and not of the broker
+
+
 def test_a_budget_holds_for_what_comes_back_although_nothing_more_is_sent(harness):
     code = UDP + """
 s, total = connected("api.example.com", 7003), 0

@@ -312,6 +312,12 @@ static void requests_pass_only_in_one_reading_and_for_one_host(void **state) {
         {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n3\nabc\n",                               PIN_HTTP_FAULTY    },
         {"GET / HTTP/1.1\r\n" HOST "Upgrade: h2c\r\n\r\n",                                                      PIN_HTTP_FAULTY    },
         {GET "GET / HTTP/1.1\r\n" HOST "Upgrade: websocket\r\n\r\n",                                            PIN_HTTP_FAULTY    },
+        {"GET / HTTP/1.1\r\n" HOST "Upgrade: WebSocket\r\n\r\n",                                                PIN_HTTP_PASS      },
+        {"GET / HTTP/1.1\r\n" HOST "Upgrade: TLS/1.0\r\n\r\n",                                                  PIN_HTTP_FAULTY    },
+        {"GET / HTTP/1.1\r\n" HOST "Upgrade: websocket, TLS/1.2\r\n\r\n",                                       PIN_HTTP_FAULTY    },
+        {"GET / HTTP/1.1\r\n" HOST "Upgrade: websocket\r\nUpgrade: tcp\r\n\r\n",                                PIN_HTTP_FAULTY    },
+        {"GET / HTTP/1.1\r\n" HOST "Upgrade: tcp\r\nUpgrade: websocket\r\n\r\n",                                PIN_HTTP_FAULTY    },
+        {"GET / HTTP/1.1\r\n" HOST "Upgrade:\r\n\r\n",                                                          PIN_HTTP_FAULTY    },
     };
     for (size_t i = 0; i < PIN_COUNT(rows); i++) {
         struct pin_http_guard guard = {.host = "api.example.com", .port = 80};
@@ -465,18 +471,24 @@ struct proxy_row {
 static void a_proxy_is_asked_and_its_answer_alone_is_taken(void **state) {
     (void)state;
     static const struct proxy_row rows[] = {
-        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 200 OK\r\n\r\nhello"),    19, PIN_PROXY_DONE, 0           },
-        {PIN_PROXY_HTTP,   "a:b", ANSWER("HTTP/1.0 204 x\r\nA: b\r\n\r\n"),  24, PIN_PROXY_DONE, 0           },
-        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 407 no\r\n\r\n"),         19, PIN_PROXY_NO,   EACCES      },
-        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 504 no\r\n\r\n"),         19, PIN_PROXY_NO,   ETIMEDOUT   },
-        {PIN_PROXY_HTTP,   "",    ANSWER("SSH-2.0-x\r\n\r\nmore"),           13, PIN_PROXY_NO,   EPROTO      },
-        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 200 OK\r\n"),             17, PIN_PROXY_MORE, 0           },
-        {PIN_PROXY_SOCKS5, "",    ANSWER("\5\0\5\0\0\1\1\2\3\4\0\120hello"), 12, PIN_PROXY_DONE, 0           },
-        {PIN_PROXY_SOCKS5, "a:b", ANSWER("\5\2\1\0\5\0\0\3\1a\0\120hello"),  12, PIN_PROXY_DONE, 0           },
-        {PIN_PROXY_SOCKS5, "a:b", ANSWER("\5\2\1\1"),                        4,  PIN_PROXY_NO,   EACCES      },
-        {PIN_PROXY_SOCKS5, "",    ANSWER("\5\2"),                            2,  PIN_PROXY_NO,   EACCES      },
-        {PIN_PROXY_SOCKS5, "",    ANSWER("\5\0\5\5\0\1\0"),                  7,  PIN_PROXY_NO,   ECONNREFUSED},
-        {PIN_PROXY_SOCKS5, "",    ANSWER("\4\0"),                            2,  PIN_PROXY_NO,   EPROTO      },
+        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 200 OK\r\n\r\nhello"),                                      19, PIN_PROXY_DONE, 0           },
+        {PIN_PROXY_HTTP,   "a:b", ANSWER("HTTP/1.0 204 x\r\nA: b\r\n\r\n"),                                    24, PIN_PROXY_DONE, 0           },
+        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 407 no\r\n\r\n"),                                           19, PIN_PROXY_NO,   EACCES      },
+        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 504 no\r\n\r\n"),                                           19, PIN_PROXY_NO,   ETIMEDOUT   },
+        {PIN_PROXY_HTTP,   "",    ANSWER("SSH-2.0-x\r\n\r\nmore"),                                             13, PIN_PROXY_NO,   EPROTO      },
+        {PIN_PROXY_HTTP,   "",
+         ANSWER("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 x\r\nLink: y\r\n\r\nHTTP/1.1 200 OK\r\n\r\nhello"),
+         71,                                                                                                       PIN_PROXY_DONE, 0           },
+        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 407 no\r\n\r\n"),              44, PIN_PROXY_NO,
+         EACCES                                                                                                                                },
+        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 101 Switching\r\n\r\nhello"),                               26, PIN_PROXY_NO,   ECONNREFUSED},
+        {PIN_PROXY_HTTP,   "",    ANSWER("HTTP/1.1 200 OK\r\n"),                                               17, PIN_PROXY_MORE, 0           },
+        {PIN_PROXY_SOCKS5, "",    ANSWER("\5\0\5\0\0\1\1\2\3\4\0\120hello"),                                   12, PIN_PROXY_DONE, 0           },
+        {PIN_PROXY_SOCKS5, "a:b", ANSWER("\5\2\1\0\5\0\0\3\1a\0\120hello"),                                    12, PIN_PROXY_DONE, 0           },
+        {PIN_PROXY_SOCKS5, "a:b", ANSWER("\5\2\1\1"),                                                          4,  PIN_PROXY_NO,   EACCES      },
+        {PIN_PROXY_SOCKS5, "",    ANSWER("\5\2"),                                                              2,  PIN_PROXY_NO,   EACCES      },
+        {PIN_PROXY_SOCKS5, "",    ANSWER("\5\0\5\5\0\1\0"),                                                    7,  PIN_PROXY_NO,   ECONNREFUSED},
+        {PIN_PROXY_SOCKS5, "",    ANSWER("\4\0"),                                                              2,  PIN_PROXY_NO,   EPROTO      },
     };
     for (size_t i = 0; i < PIN_COUNT(rows); i++) {
         const struct proxy_row *row = &rows[i];

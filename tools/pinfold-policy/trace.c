@@ -86,7 +86,7 @@ static void note_egress(void *self, const struct pin_egress_event *event) {
     };
     bool wanted = event->kind == PIN_EGRESS_EVENT_CONNECT || event->kind == PIN_EGRESS_EVENT_FAIL ||
                   event->kind == PIN_EGRESS_EVENT_REFUSE;
-    if (!wanted || event->reason == PIN_EGRESS_BAD_NAME)
+    if (!wanted || event->reason == PIN_EGRESS_BAD_NAME || event->other_protocol != 0)
         return;
     if (event->kind == PIN_EGRESS_EVENT_REFUSE && event->reason >= PIN_EGRESS_TLS_NAME &&
         event->reason <= PIN_EGRESS_NOT_HTTP)

@@ -9,6 +9,8 @@ void pin_egress_why_add(json_t *event, const struct pin_policy *policy) {
     const char *protocol = json_string_value(json_object_get(event, "protocol"));
     if (kind == NULL || strcmp(kind, "refuse") != 0)
         return;
+    if (protocol != NULL && pin_protocol_find(protocol) < 0)
+        return; /* no policy grants it, so there is nothing to ask one for */
     const struct pin_denied_connection what = {
         .host = json_string_value(json_object_get(event, "host")),
         .address = json_string_value(json_object_get(event, "address")),

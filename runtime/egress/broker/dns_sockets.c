@@ -12,8 +12,9 @@
 #include "runtime/egress/broker/dns_service.h"
 #include "runtime/egress/broker/entry.h"
 #include "runtime/egress/broker/flows.h"
+#include "runtime/egress/udp_packet.h"
 
-#define QUESTION_MAX 1024
+#define QUESTION_MAX 4096 /* of a stream: one whose EDNS carries much */
 #define DNS_PORT 53
 #define ROUND 32
 #define STREAMS_MAX 32
@@ -114,13 +115,13 @@ static void udp_ready(struct watch *watch, uint32_t events) {
     (void)events;
     struct dns_server *server = container_of(watch, struct dns_server, udp);
     for (int i = 0; i < ROUND; i++) {
-        uint8_t question[QUESTION_MAX];
+        uint8_t *question = server->broker->buffer;
         struct sockaddr_storage client;
         struct dns_from from;
         _Alignas(struct cmsghdr) char
             control[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
         _Static_assert(sizeof(control) <= sizeof(from.control), "what came can be given back");
-        struct iovec data = {question, sizeof(question)};
+        struct iovec data = {question, PIN_UDP_DATA_MAX}; /* a rule may name what is larger than a question */
         struct msghdr message = {.msg_name = &client,
                                  .msg_namelen = sizeof(client),
                                  .msg_iov = &data,

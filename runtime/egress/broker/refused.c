@@ -28,9 +28,13 @@ static void note(struct broker *broker, const struct pin_refused_packet *packet)
         memset(to.address, 0, sizeof(to.address));
     }
     struct pin_verdict verdict = pin_egress_judge(&broker->rules, &to);
-    if (verdict.allowed) /* by its words, and yet by another protocol than TCP or UDP */
-        verdict = (struct pin_verdict){.reason = PIN_EGRESS_PROTOCOL, .rule = verdict.rule};
-    broker_refuse(broker, &to, &verdict);
+    bool is_other = packet->protocol != IPPROTO_TCP && packet->protocol != IPPROTO_UDP;
+    if (verdict.allowed || (is_other && verdict.reason != PIN_EGRESS_DENY_RULE)) /* no rule can name it */
+        verdict = (struct pin_verdict){.reason = PIN_EGRESS_PROTOCOL,
+                                       .rule = verdict.allowed ? verdict.rule : NULL};
+    struct pin_egress_event event = broker_event(broker, PIN_EGRESS_EVENT_REFUSE, &to, &verdict);
+    event.other_protocol = is_other ? packet->protocol + 1u : 0;
+    report_event(&broker->report, &event, now_ns());
 }
 
 static void refused_ready(struct watch *watch, uint32_t events) {

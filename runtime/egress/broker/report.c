@@ -99,8 +99,8 @@ static void emit(struct report *report, const struct pin_egress_event *event, ui
 
 static bool is_same(const struct pin_egress_event *a, const struct pin_egress_event *b) {
     return a->kind == b->kind && a->reason == b->reason && a->os_errno == b->os_errno && a->port == b->port &&
-           a->protocol == b->protocol && a->name_size == b->name_size &&
-           memcmp(a->address, b->address, sizeof(a->address)) == 0 &&
+           a->protocol == b->protocol && a->other_protocol == b->other_protocol &&
+           a->name_size == b->name_size && memcmp(a->address, b->address, sizeof(a->address)) == 0 &&
            memcmp(a->name, b->name, a->name_size) == 0;
 }
 
