@@ -2,8 +2,8 @@
 
 The numbers are those of a catalogue of attacks on sandboxes' networks: direct (1), by questions (2), by spellings (3, 5, 7, 10),
 by bytes that parsers read differently (4, 11, 12), without a list (6), to places near the host (8), by what names lead to (9),
-by redirects with a credential (13), to neighbours (17) and from outside (18). Many connections (15) are in test_egress_storms.py, budgets (14) in
-test_egress_terms.py, the broker's own walls (16) in test_egress.py.
+by redirects with a credential (13), more than a budget to an allowed place (14), by floods (15), by faults of the broker's parsers (16),
+to neighbours (17) and from outside (18).
 """
 import json
 import subprocess
@@ -54,6 +54,50 @@ print([tcp(h, p) for h in ("{PUBLIC}", "{SECOND}", "{SIX}", "10.66.0.1") for p i
       [raw(socket.AF_INET, socket.SOCK_RAW, 1), raw(socket.AF_INET6, socket.SOCK_RAW, 58), raw(socket.AF_PACKET, socket.SOCK_RAW, 3),
        raw(socket.AF_INET, socket.SOCK_SEQPACKET, 132)].count(True))
 """, stdout="0 0 0\n")
+
+
+RAW = TRY + """
+import struct
+name = socket.gethostbyname("api.example.com")
+raw = {number: socket.socket(socket.AF_INET, socket.SOCK_RAW, number) for number in (1, 6, 17, 47, 132, 255)}
+raw[255].setsockopt(socket.IPPROTO_IP, socket.IP_HDRINCL, 1)
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); link.bind(("lo", 0x800))
+def whole(to, protocol, body, offset=0, options=b"", version=0x45):
+    return struct.pack("!BBHHHBBH4s4s", version + len(options) // 4, 0, 20 + len(options) + len(body), 7, offset, 64, protocol, 0,
+                       socket.inet_aton("192.0.2.77"), socket.inet_aton(to)) + options + body
+def put(s, data, to):
+    try: s.sendto(data, to)
+    except OSError: pass
+ports = struct.pack("!HH", 4000, 7002)
+source_route = bytes([131, 7, 4]) + socket.inet_aton(sys.argv[1]) + bytes(1)
+for to in sys.argv[1:]:
+    put(raw[1], b"\\x08\\0\\xf7\\xff\\0\\0\\0\\0", (to, 0)); put(raw[132], ports + bytes(20), (to, 0)); put(raw[47], bytes(24), (to, 0))
+for to in (*sys.argv[1:], name):
+    for flags in range(0, 256, 3): put(raw[6], ports + bytes(8) + bytes([0x50, flags]) + bytes(6), (to, 0))
+    put(raw[17], struct.pack("!HHHH", 4000, 7003, 11, 0) + b"out", (to, 0))
+    for packet in (whole(to, 17, ports + bytes(700), 0x2000), whole(to, 17, bytes(700), 88), whole(to, 6, ports + bytes(4), 0x2000), whole(to, 6, bytes(12), 1),
+                   whole(to, 4, whole(sys.argv[1], 17, ports + bytes(4))), whole(to, 17, ports + bytes(4), options=source_route),
+                   whole(to, 6, ports + bytes(8) + b"\\x50\\2" + bytes(6), options=source_route), whole(to, 58, bytes(40)), whole(to, 6, b"", version=0x65)):
+        put(raw[255], packet, (to, 0)); put(link, bytes(12) + b"\\x08\\0" + packet, ("lo", 0x800))
+lite = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 136); put(lite, b"out", (sys.argv[1], 7003))
+"""
+
+
+def test_1_no_raw_packet_leaves_and_each_is_told_as_what_it_is(inside):
+    """A profile that lets programs make packets themselves: the name that they may reach gets the openings of connections at most."""
+    if inside.rootless:
+        pytest.skip("the profile 'oci' needs subordinate ids")
+    policy = inside.policy(extends=["oci"], network={"egress": [RULE]})
+    inside.internet.seen()
+    out, events, end = inside.events(PYTHON, "-c", RAW + "print(tcp('api.example.com', 7002))", PUBLIC, SECOND, policy=policy)
+    assert out == "True\n" and "egress" not in end["missing"], (out, end)
+    seen = inside.internet.seen()
+    assert inside.internet.bytes_to(seen) == inside.internet.bytes_to(seen, (PUBLIC, 7002)) == 3
+    assert {(f["to"], f["port"]) for f in seen if f["kind"] == "packet" and f["to"] != "192.0.2.53"} == {(PUBLIC, 7002)}
+    others = [event for event in events if event.get("protocol", "tcp") not in ("tcp", "udp")]
+    told = {(event.get("address"), event["protocol"]) for event in others if event["event"] == "refuse"}
+    assert told >= {(to, protocol) for to in (PUBLIC, SECOND) for protocol in ("icmp", "sctp", "ip-47")} | {(PUBLIC, "udplite")}, told
+    assert all(event["reason"] == "protocol" and "mend" not in event and "why" not in event for event in others)
 
 
 def test_2_questions_carry_nothing_to_anybody(inside):
@@ -192,6 +236,83 @@ def test_13_no_redirect_takes_a_credential_to_another_place(inside):
     assert any("\r\nHost: www.example.com\r\n" in head and "s3cret-token" in head for head in heads)
 
 
+PUSH = TRY + """
+import threading
+names = socket.gethostbyname("api.example.com")
+def push():
+    try:
+        s = socket.create_connection((names, 7000), timeout=60)
+        for _ in range(10): s.sendall(b"x" * 100000)
+        s.shutdown(socket.SHUT_WR); s.recv(10)
+    except OSError: pass
+every = [threading.Thread(target=push) for _ in range(20)]
+for one in every: one.start()
+for one in every: one.join()
+"""
+MORE = "print([udp(names, 7003, bytes(1000)) for _ in range(2)].count(True), [tcp(names, 7000) for _ in range(10)].count(True))"
+
+
+def test_14_no_more_leaves_than_a_budget_says(inside):
+    budget = {"ports": [7000], "budget": "small"}
+    policy = inside.policy(extends=["tool"], network={
+        "egress": [{"host": "api.example.com", **budget}, {"host": "api.example.com", **budget, "ports": [7003], "protocol": "udp"}],
+        "budgets": [{"name": "small", "bytes_out": "64KiB"}]})
+    inside.internet.seen()
+    done = inside.python(PUSH + MORE, policy=policy)
+    assert done["stdout"] == "0 0\n", done
+    assert done["usage"]["egress"]["bytes_out"] == 65536
+    seen = inside.internet.seen()
+    assert 0 < inside.internet.bytes_to(seen) == inside.internet.bytes_to(seen, (PUBLIC, 7000)) <= 65536
+    # without a budget more than that leaves
+    inside.python(PUSH, policy=inside.reach(https("api.example.com", [7000])))
+    assert inside.internet.bytes_to(inside.internet.seen()) > 20 * 65536
+
+
+def test_15_floods_of_what_is_refused_carry_nothing(inside):
+    nothing_leaves(inside, TRY + f"""
+import threading
+def flood(number):
+    for i in range(60):
+        for place in (("{PUBLIC}", 80 + i), ("api.example.com", 8000 + i), (f"{{number:x}}{{i:x}}.evil.test", 443), ("198.19.7.%d" % i, 7002)): tcp(*place)
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b"out", ("{PUBLIC}", 7003)); s.close()
+every = [threading.Thread(target=flood, args=(number,)) for number in range(8)]
+for one in every: one.start()
+for one in every: one.join()
+print(tcp("{PUBLIC}", 7002))
+""", stdout="False\n")
+
+
+NOISE = TRY + """
+import random
+drawn = random.Random(16)
+def noise(size): return drawn.randbytes(drawn.randrange(size))
+def broken(data):
+    data = bytearray(data)
+    for _ in range(drawn.randrange(1, 6)): data[drawn.randrange(len(data))] = drawn.randrange(256)
+    return bytes(data[:drawn.randrange(1, len(data) + 1)])
+question = b"\\0\\1\\1\\0\\0\\1" + bytes(5) + b"\\1\\3api\\7example\\3com\\0\\0\\1\\0\\1\\0\\0\\x29\\4\\xd0" + bytes(6)
+hello = b"\\x16\\3\\1\\0\\x51\\1\\0\\0\\x4d\\3\\3" + bytes(32) + b"\\0\\0\\2\\x13\\1\\1\\0\\0\\x22\\0\\0\\0\\x1e\\0\\x1c\\0\\0\\x19" + b"other.example.com.evil.te"
+request = b"POST / HTTP/1.1\\r\\nHost: evil.test\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n5;x\\r\\nhello\\r\\n0\\r\\nA: b\\r\\n\\r\\n"
+asker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(200):
+    asker.sendto(broken(question) if i % 2 else noise(1500), ("9.9.9.9", 53))
+    for port, data in ((53, noise(300)), (53, len(question).to_bytes(2, "big") + broken(question)), (443, broken(hello)), (443, b"\\x16\\3\\1" + noise(99)),
+                       (80, broken(request)), (80, noise(300))):
+        s = socket.socket(); s.settimeout(60)
+        try: s.connect(("9.9.9.9" if port == 53 else api, port)); s.sendall(data); s.shutdown(socket.SHUT_WR); s.recv(100)
+        except OSError: pass
+        s.close()
+"""
+
+
+def test_16_bytes_that_are_none_of_its_protocols_get_past_no_parser(inside):
+    """And the broker is the same afterwards."""
+    code = NOISE.replace("import random\n", "import random\napi = socket.gethostbyname('api.example.com')\n")
+    done, seen = nothing_leaves(inside, code + "print(socket.gethostbyname('api.example.com') == api)\n", stdout="True\n")
+    assert "egress" not in done["missing"]
+    assert {f["name"] for f in seen if f["kind"] == "question"} <= {"api.example.com"}
+
+
 def test_17_the_broker_listens_to_nobody_outside_its_sandbox(inside):
     policy = inside.reach(RULE)
     process = inside.spawn(inside.argv(PYTHON, "-c", "print('up', flush=True); import time; time.sleep(4)", policy=policy), stdout=subprocess.PIPE,
@@ -204,6 +325,24 @@ def test_17_the_broker_listens_to_nobody_outside_its_sandbox(inside):
     finally:
         process.kill()
         process.wait()
+
+
+def test_17_a_neighbours_names_and_sockets_lead_nowhere(inside):
+    """What one sandbox has been let in for is of no use to another, at the same addresses and ports."""
+    waits = TRY + "print(tcp('api.example.com', 7002), socket.gethostbyname('api.example.com'), flush=True); sys.stdin.read()"
+    neighbour = inside.spawn(inside.argv(PYTHON, "-c", waits, policy=inside.reach(RULE), options=["--stdin", "-"]), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+    try:
+        reached, address = neighbour.stdout.readline().split()
+        assert reached == "True"
+        inside.internet.seen()
+        nothing_leaves(inside, TRY + """
+six = "fd70:696e:666f:6c64::" + "%x" % int(sys.argv[1].rsplit(".")[-1])
+ports = [53, 80, 443, 7002, 9999] + list(range(1, 65536, 2047))
+print([(h, p) for h in (sys.argv[1], six, "127.0.0.1", "::1") for p in ports if tcp(h, p)], open("/proc/net/unix").read().count("@"))
+""", address, rules=(https("www.example.com", [9]),), stdout="[] 0\n")
+    finally:
+        neighbour.communicate("")
 
 
 def test_18_nobody_comes_in(inside):
@@ -222,3 +361,4 @@ except OSError: print("nobody")
         done = subprocess.run(["nsenter", f"--net=/run/netns/{network}", PYTHON, "-c", knock, *places], capture_output=True, text=True)
         assert done.stdout == ""
     assert process.communicate(timeout=60)[0] == "nobody\n"
+    assert inside.internet.bytes_to(inside.internet.seen()) == 0

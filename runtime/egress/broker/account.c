@@ -160,12 +160,16 @@ void payers_count(const struct payers *payers, uint64_t out, uint64_t in, uint64
         count(payers->rule, out, in, now_ns);
 }
 
-static bool is_spent(const struct account *account) {
-    return account->bytes_out > account->limits.bytes_out || account->bytes_in > account->limits.bytes_in;
+static uint64_t left(const struct account *account, bool out) {
+    uint64_t limit = out ? account->limits.bytes_out : account->limits.bytes_in;
+    uint64_t used = out ? account->bytes_out : account->bytes_in;
+    return used < limit ? limit - used : 0;
 }
 
-bool payers_are_spent(const struct payers *payers) {
-    return is_spent(payers->own) || (payers->budget != NULL && is_spent(payers->budget));
+uint64_t payers_left(const struct payers *payers, bool out) {
+    uint64_t own = left(payers->own, out);
+    uint64_t budget = payers->budget == NULL ? UINT64_MAX : left(payers->budget, out);
+    return own < budget ? own : budget;
 }
 
 static uint64_t level(struct account *account, uint64_t now_ns) {

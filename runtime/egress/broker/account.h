@@ -45,8 +45,8 @@ void payers_leave(const struct payers *payers);
 void payers_move(struct payers *payers, struct payers to);
 void payers_refuse(const struct payers *payers);
 void payers_count(const struct payers *payers, uint64_t out, uint64_t in, uint64_t now_ns);
-/* More bytes have gone than either may have. */
-bool payers_are_spent(const struct payers *payers);
+/* How many bytes more may go this way; UINT64_MAX: any. */
+uint64_t payers_left(const struct payers *payers, bool out);
 /* How many bytes the rates let through now; UINT64_MAX: any. */
 uint64_t payers_level(const struct payers *payers, uint64_t now_ns);
 bool payers_are_late(const struct payers *payers, uint64_t idle_ns, uint64_t age_ns);

@@ -136,9 +136,9 @@ static void fail_flow(struct flow *flow, enum pin_egress_reason reason, int os_e
     close_flow(flow);
 }
 
-/* False: that was the end of it. */
-static bool is_within(struct flow *flow, size_t size) {
-    if (!payers_are_spent(&flow->payers))
+/* False: it may not go, and that was the end of the flow. */
+static bool is_within(struct flow *flow, size_t size, bool out) {
+    if (size <= payers_left(&flow->payers, out))
         return true;
     refuse_flow(flow, PIN_EGRESS_BUDGET, size);
     return false;
@@ -159,9 +159,9 @@ static void flow_ready(struct watch *watch, uint32_t events) {
             return;
         }
         flow->active_ns = now_ns();
-        send_back(flow, data, (size_t)size);
-        if (!is_within(flow, (size_t)size))
+        if (!is_within(flow, (size_t)size, false))
             return;
+        send_back(flow, data, (size_t)size);
     }
 }
 
@@ -204,13 +204,14 @@ static void send_waiting(struct flow *flow) {
     for (size_t at = 0; at < flow->waiting_size;) {
         uint32_t length;
         memcpy(&length, flow->waiting + at, sizeof(length));
+        if (!is_within(flow, length, true))
+            return;
         send_out(flow, flow->waiting + at + sizeof(length), length);
         at += sizeof(length) + length;
     }
     free(flow->waiting);
     flow->waiting = NULL;
     flow->waiting_size = 0;
-    (void)is_within(flow, 0);
 }
 
 static void resolved(struct question *question, uint8_t (*addresses)[16], size_t count, int os_errno) {
@@ -326,10 +327,8 @@ bool flows_take(struct broker *broker, const struct flow_ends *ends, const uint8
         begin_metered(broker, ends, data, size);
     else if (!flow->is_open)
         (void)keep_waiting(flow, data, size); /* lost where there is no room, as a datagram may be */
-    else {
+    else if (is_within(flow, size, true))
         send_out(flow, data, size);
-        (void)is_within(flow, size);
-    }
     return true;
 }
 

@@ -24,6 +24,10 @@ static struct side *other_of(struct side *side) {
     return side == &conn->inner ? &conn->outer : &conn->inner;
 }
 
+static bool is_out(const struct side *from) {
+    return from == &from->conn->inner;
+}
+
 static bool is_inspected(const struct side *from) {
     return from == &from->conn->inner && from->conn->inspection != PIN_INSPECT_NONE;
 }
@@ -288,7 +292,9 @@ static size_t read_size(const struct side *from) {
     size_t size = is_inspected(from) ? CHUNK_SMALL : from->chunk;
     if (broker->pending_bytes > RELAY_PENDING_MAX && size > CHUNK_SMALL)
         size = CHUNK_SMALL;
-    uint64_t level = rate_level(from->conn);
+    uint64_t level = rate_level(from->conn), left = payers_left(&from->conn->payers, is_out(from));
+    if (left < level)
+        level = left > 0 ? left : 1; /* the one that shows that there is more than may go */
     return level < size ? (size_t)level : size;
 }
 
@@ -382,14 +388,14 @@ static bool pump(struct side *from) {
             return end_if_drained(from);
         }
         conn->active_ns = now_ns();
-        bool out = from == &conn->inner;
-        payers_count(&conn->payers, out ? (uint64_t)got : 0, out ? 0 : (uint64_t)got, conn->active_ns);
-        if (!pass_on(from, (size_t)got))
-            return false;
-        if (payers_are_spent(&conn->payers)) {
+        bool out = is_out(from);
+        if (payers_left(&conn->payers, out) < (uint64_t)got) {
             conn_refuse(conn, PIN_EGRESS_BUDGET);
             return false;
         }
+        payers_count(&conn->payers, out ? (uint64_t)got : 0, out ? 0 : (uint64_t)got, conn->active_ns);
+        if (!pass_on(from, (size_t)got))
+            return false;
         if ((size_t)got < size)
             break;
     }
