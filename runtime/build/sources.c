@@ -38,7 +38,7 @@ bool pin_source_open(const struct pin_op *op, struct pin_host_source *source, st
     if (fd < 0 && errno == ELOOP && op->real_source) {
         (void)pin_fail(err, PIN_ERROR_REFUSED, "a symbolic link leads to '%s'", op->source);
         (void)pin_point(err, "%s", op->source);
-        return pin_hint(err, "name the place itself in the bundle, and in the policy");
+        return pin_hint(err, "name the place itself, and in what grants it, too");
     }
     if (fd < 0 || fstat(fd, &st) != 0) {
         bool absent = fd < 0 && errno == ENOENT;

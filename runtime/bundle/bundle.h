@@ -44,6 +44,8 @@ struct pin_bundle_mount {
     const char *destination, *type, *source; /* type NULL with "bind" or "rbind" in the options */
     const char **options;
     size_t option_count;
+    bool real_source; /* no symbolic link may lead to the source; not written: a bundle that is brought has
+                         no other sources */
     struct pin_id_map *uid_maps, *gid_maps; /* an idmapped mount */
     size_t uid_map_count, gid_map_count;
 };

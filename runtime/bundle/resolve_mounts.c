@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/units.h"
 #include "policy/checks.h"
+#include "policy/covers.h"
 #include "runtime/bundle/resolve.h"
 
 static struct pin_bundle_mount *add_mount(struct pin_bundle *bundle, const char *destination,
@@ -118,6 +119,19 @@ static void add_scratch(struct pin_bundle *bundle, const struct pin_policy *poli
     }
 }
 
+/* The site grants places, and the policy names them: a link on the way, planted by whoever may write there,
+ * would lead from what is granted to what isn't. */
+static bool is_bounded(const struct pin_policy *policy, const struct pin_mount_rule *rule) {
+    const struct pin_policy *site = policy->site;
+    pin_covers *covers = pin_covers_of(pin_field_row(PIN_FIELD_MOUNTS));
+    for (size_t i = 0; site != NULL && i < site->filesystem.mount_count; i++) {
+        const struct pin_mount_rule *granted = &site->filesystem.mounts[i];
+        if (strcmp(granted->source, "/") == 0 && covers(granted, rule))
+            return false;
+    }
+    return site != NULL;
+}
+
 void pin_resolve_mounts(struct pin_bundle *bundle, const struct pin_policy *policy,
                         const struct pin_rootfs *rootfs) {
     add_root_binds(bundle, rootfs);
@@ -127,5 +141,6 @@ void pin_resolve_mounts(struct pin_bundle *bundle, const struct pin_policy *poli
     for (size_t i = 0; i < policy->filesystem.mount_count; i++) {
         const struct pin_mount_rule *rule = &policy->filesystem.mounts[i];
         add_bind(bundle, rule->source, rule->target, rule->access == PIN_ACCESS_WRITE);
+        bundle->mounts[bundle->mount_count - 1].real_source = is_bounded(policy, rule);
     }
 }

@@ -184,6 +184,7 @@ static void add_bind(struct pin_plan *plan, const struct pin_bundle_mount *mount
     op->recursive = options->recursive;
     op->attributes = options->attributes;
     op->make_target = true;
+    op->real_source = mount->real_source;
     if (plan->engine.direct)
         finish_engine_bind(plan, mount, pointer, options, op, found);
     else

@@ -99,6 +99,29 @@ def test_a_source_that_the_policy_grants_is_not_left_by_a_link(pinfold, tmp_path
     assert b"canary" not in done.stdout and (done.stdout == b"real\n" or source == "link/data"), done
 
 
+def test_a_link_leads_no_mount_out_of_what_the_site_grants(pinfold, tmp_path):
+    """Whoever may write below the place could plant it; a policy alone means whatever it names."""
+    granted, elsewhere = tmp_path / "granted", tmp_path / "elsewhere"
+    (elsewhere / "sub").mkdir(parents=True)
+    (granted / "sub").mkdir(parents=True)
+    (elsewhere / "sub" / "file").write_text("reached")
+    (granted / "sub" / "file").write_text("granted")
+    (granted / "link").symlink_to(elsewhere)
+    site, open_site = tmp_path / "site.json", tmp_path / "open.json"
+    site.write_text(json.dumps({"pinfold": 1, "filesystem": {"mounts": [{"source": str(granted), "target": "/mnt", "access": "read-only"}]}}))
+    open_site.write_text('{"pinfold": 1}')
+    for path in (site, open_site):
+        path.chmod(0o644)
+
+    def show(source, *options):
+        policy = pinfold.policy(filesystem={"mounts": [{"source": str(granted / source), "target": "/mnt", "access": "read-only"}]})
+        return pinfold.run("cat", "/mnt/file", policy=policy, options=list(options))
+    refused = show("link/sub", "--site", str(site))
+    assert refused.returncode == 125 and b"a symbolic link leads to" in refused.stderr and refused.stderr.count(b"\n") == 1, refused
+    assert show("sub", "--site", str(site)).stdout == b"granted"
+    assert show("link/sub").stdout == show("link/sub", "--site", str(open_site)).stdout == b"reached"
+
+
 @needs_busybox
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("access", ["read-only", "copy-on-write", "read-write"])
