@@ -274,6 +274,7 @@ static void what_has_not_begun_is_held_to_the_terms_of_new_rules(void **state) {
               .limits = pin_egress_no_limits
         };
         scene.broker.rules = setup.rules;
+        struct account *old = scene.broker.accounts.rules[0]; /* the connection has it still */
         assert_true(accounts_set(&scene.broker.accounts, &setup));
         assert_int_equal(conn->inspection, PIN_INSPECT_NONE);
         conn_judge_again(&scene.broker);
@@ -281,6 +282,8 @@ static void what_has_not_begun_is_held_to_the_terms_of_new_rules(void **state) {
         assert_int_equal(conn->accept, steps < 2 ? PIN_ACCEPT_NO_NAME : 0);
         assert_int_equal(seen.refusals, 0);
         clear(&scene);
+        free(old->name);
+        free(old);
     }
 }
 

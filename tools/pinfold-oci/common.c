@@ -24,6 +24,9 @@
 #include "tools/pinfold-oci/ceiling.h"
 #include "tools/pinfold-oci/log.h"
 
+#define DIE_LOOKS 100 /* ten seconds of them */
+#define DIE_LOOK_MS 100
+
 static const char *root_of(const struct pin_oci_options *options, char path[PATH_MAX]) {
     const char *runtime_dir = secure_getenv("XDG_RUNTIME_DIR");
     if (options->root != NULL)
@@ -163,9 +166,12 @@ static void kill_and_wait(int pidfd, struct pin_cgroup *group) {
     if (pidfd < 0)
         return;
     (void)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-    if (group != NULL && pin_cgroup_is_frozen(group))
-        (void)pin_cgroup_thaw(group, &ignored);
-    (void)poll(&ended, 1, 10000);
+    for (int i = 0; i < DIE_LOOKS; i++) { /* a pause that is under way may freeze it once more */
+        if (group != NULL && pin_cgroup_is_frozen(group))
+            (void)pin_cgroup_thaw(group, &ignored);
+        if (poll(&ended, 1, DIE_LOOK_MS) != 0)
+            return;
+    }
 }
 
 /* *group: NULL where there is none; the caller frees it. */

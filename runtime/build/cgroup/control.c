@@ -18,16 +18,17 @@
 struct freezer {
     int dir;
     const char *file, *freeze, *thaw;
+    bool v1;
 };
 
 static bool find_freezer(const struct pin_cgroup *group, struct freezer *freezer, struct pin_error *err) {
     const struct pin_cgroup_dir *dir = pin_cgroup_dir_of(group, PIN_CGROUP_FREEZER);
     if (dir != NULL && !dir->v2) {
-        *freezer = (struct freezer){dir->fd, "freezer.state", "FROZEN", "THAWED"};
+        *freezer = (struct freezer){dir->fd, "freezer.state", "FROZEN", "THAWED", true};
         return true;
     }
     if (group->unified >= 0) {
-        *freezer = (struct freezer){group->dirs[group->unified].fd, "cgroup.freeze", "1", "0"};
+        *freezer = (struct freezer){group->dirs[group->unified].fd, "cgroup.freeze", "1", "0", false};
         return true;
     }
     (void)pin_fail(err, PIN_ERROR_UNSUPPORTED, "the sandbox is in no cgroup that can be frozen");
@@ -38,10 +39,11 @@ static bool find_freezer(const struct pin_cgroup *group, struct freezer *freezer
 static bool is_frozen(const struct freezer *freezer) {
     char text[256];
     uint64_t frozen = 0;
-    bool v1 = strcmp(freezer->file, "freezer.state") == 0;
-    if (pin_cgroup_file_read(freezer->dir, v1 ? freezer->file : "cgroup.events", text, sizeof(text)) < 0)
+    if (pin_cgroup_file_read(freezer->dir, freezer->v1 ? freezer->file : "cgroup.events", text,
+                             sizeof(text)) < 0)
         return false;
-    return v1 ? strcmp(text, "FROZEN\n") == 0 : pin_cgroup_flat_key(text, "frozen", &frozen) && frozen == 1;
+    return freezer->v1 ? strcmp(text, "FROZEN\n") == 0
+                       : pin_cgroup_flat_key(text, "frozen", &frozen) && frozen == 1;
 }
 
 /* False where it can't be read. */
@@ -67,8 +69,11 @@ bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, stru
             return pin_fail_errno(err, "freeze the cgroup '%s'", group->path);
         if (told && !wanted)
             return pin_fail(err, PIN_ERROR_BUSY, "the cgroup '%s' was thawed while it froze", group->path);
-        if (pin_cgroup_pause(deadline, &pause))
+        if (pin_cgroup_pause(deadline, &pause)) {
+            if (freezer.v1) /* one that is made meanwhile can be passed by: all are told once more */
+                (void)pin_cgroup_file_write(freezer.dir, freezer.file, freezer.freeze);
             continue;
+        }
         (void)pin_cgroup_file_write(freezer.dir, freezer.file, freezer.thaw); /* all run, or none */
         return pin_fail(err, PIN_ERROR_BUSY, "the cgroup '%s' doesn't freeze", group->path);
     }
