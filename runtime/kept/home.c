@@ -145,8 +145,6 @@ int pin_home_supervisor(int folder) {
     return pidfd >= 0 && pin_home_is_live(folder) ? pin_steal_fd(&pidfd) : -1;
 }
 
-/* The lock is held while the directory goes: nobody else removes it, and nobody takes it for alive for long.
- */
 /* What is no file has never been a supervisor's lock: somebody has put it there. */
 static int open_lock(int folder, const char *name, struct pin_error *err) {
     struct stat facts;
@@ -159,6 +157,8 @@ static int open_lock(int folder, const char *name, struct pin_error *err) {
     return lock;
 }
 
+/* The lock is held while the directory goes: nobody else removes it, and nobody takes it for alive for long.
+ */
 bool pin_home_remove(int state_dir, const char *name, struct pin_error *err) {
     PIN_CLOSE int folder = pin_home_open(state_dir, name, err);
     if (folder < 0)

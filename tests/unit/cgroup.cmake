@@ -1,7 +1,7 @@
 pin_unit_test(test_cgroup_facts LIBRARIES pin_cgroup)
 pin_unit_test(test_cgroup_settings LIBRARIES pin_cgroup)
 pin_unit_test(test_cgroup_live SOURCES cgroup_live.c LIBRARIES pin_cgroup)
-pin_unit_test(test_cgroup_life SOURCES cgroup_live.c LIBRARIES pin_cgroup)
+pin_unit_test(test_cgroup_life SOURCES cgroup_live.c LIBRARIES pin_cgroup WRAP nanosleep)
 pin_unit_test(test_cgroup_faults LIBRARIES pin_cgroup WRAP mkdir write)
 pin_unit_test(test_cgroup_devices LIBRARIES pin_cgroup)
 pin_unit_test(test_cgroup_oci LIBRARIES pin_cgroup)

@@ -194,13 +194,17 @@ static void a_record_cannot_name_a_foreign_group(void **state) {
     }
 }
 
+static struct pin_cgroup *make_freezable(uint32_t slot) {
+    struct pin_cgroup_limits limits = no_limits;
+    limits.also = 1u << PIN_CGROUP_FREEZER;
+    return make(slot, &limits);
+}
+
 static void a_frozen_group_stands_still_and_goes_on(void **state) {
     (void)state;
     need(1u << PIN_PROTECT_PIDS);
     struct pin_error err = {0};
-    struct pin_cgroup_limits limits = no_limits;
-    limits.also = 1u << PIN_CGROUP_FREEZER;
-    struct pin_cgroup *group = make(13, &limits);
+    struct pin_cgroup *group = make_freezable(13);
     pid_t child = start(group, spin_a_while);
     if (!pin_cgroup_freeze(group, PATIENCE_NS, &err))
         fail_msg("%s", err.message);
@@ -230,9 +234,7 @@ static void a_group_whose_processes_come_and_go_freezes(void **state) {
     (void)state;
     need(1u << PIN_PROTECT_PIDS);
     struct pin_error err = {0};
-    struct pin_cgroup_limits limits = no_limits;
-    limits.also = 1u << PIN_CGROUP_FREEZER;
-    struct pin_cgroup *group = make(19, &limits);
+    struct pin_cgroup *group = make_freezable(19);
     pid_t children[3];
     for (size_t i = 0; i < PIN_COUNT(children); i++)
         children[i] = start(group, flicker);
@@ -253,9 +255,7 @@ static void who_freezes_is_told_when_it_was_thawed_meanwhile(void **state) {
     (void)state;
     need(1u << PIN_PROTECT_PIDS);
     struct pin_error err = {0};
-    struct pin_cgroup_limits limits = no_limits;
-    limits.also = 1u << PIN_CGROUP_FREEZER;
-    struct pin_cgroup *group = make(18, &limits);
+    struct pin_cgroup *group = make_freezable(18);
     pid_t child = start(group, sleep_forever), other = fork();
     while (other == 0)
         (void)pin_cgroup_thaw(group, &err);
@@ -268,6 +268,47 @@ static void who_freezes_is_told_when_it_was_thawed_meanwhile(void **state) {
     err = (struct pin_error){0};
     assert_true(pin_cgroup_kill(group, &err));
     assert_int_equal(WTERMSIG(wait_for(child)), SIGKILL);
+    end(group);
+}
+
+static struct {
+    struct pin_cgroup *group; /* NULL: nothing happens */
+    bool done;
+} thaw_in_pause;
+
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left) {
+    struct pin_error ignored = {0};
+    if (thaw_in_pause.group != NULL && !thaw_in_pause.done)
+        thaw_in_pause.done = pin_cgroup_thaw(thaw_in_pause.group, &ignored);
+    return __real_nanosleep(time, left);
+}
+
+/* A kill that comes while the pause waits for the last of them: what it thaws isn't frozen again. */
+static void a_thaw_between_two_looks_is_the_last_word(void **state) {
+    (void)state;
+    need(1u << PIN_PROTECT_PIDS);
+    struct pin_error err = {0};
+    struct pin_cgroup *group = make_freezable(20);
+    pid_t children[] = {start(group, flicker), start(group, flicker)};
+    uint64_t until = pin_now_ns() + PATIENCE_NS;
+    thaw_in_pause.group = group;
+    bool frozen = true;
+    while (frozen && !thaw_in_pause.done && pin_now_ns() < until) {
+        frozen = pin_cgroup_freeze(group, PIN_NS_PER_S * 3600, &err);
+        if (frozen && !thaw_in_pause.done) /* at the first look, without a pause */
+            assert_true(pin_cgroup_thaw(group, &err));
+    }
+    thaw_in_pause.group = NULL;
+    assert_true(thaw_in_pause.done);
+    assert_false(frozen);
+    assert_non_null(strstr(err.message, "was thawed"));
+    assert_false(pin_cgroup_is_frozen(group));
+    err = (struct pin_error){0};
+    assert_true(pin_cgroup_kill(group, &err));
+    for (size_t i = 0; i < PIN_COUNT(children); i++)
+        assert_int_equal(WTERMSIG(wait_for(children[i])), SIGKILL);
     end(group);
 }
 
@@ -284,6 +325,7 @@ int main(void) {
         cmocka_unit_test(a_record_cannot_name_a_foreign_group),
         cmocka_unit_test(a_frozen_group_stands_still_and_goes_on),
         cmocka_unit_test(a_group_whose_processes_come_and_go_freezes),
+        cmocka_unit_test(a_thaw_between_two_looks_is_the_last_word),
         cmocka_unit_test(who_freezes_is_told_when_it_was_thawed_meanwhile),
     };
     return cmocka_run_group_tests(tests, gather, NULL);

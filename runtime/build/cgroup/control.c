@@ -69,11 +69,11 @@ bool pin_cgroup_freeze(const struct pin_cgroup *group, uint64_t timeout_ns, stru
             return pin_fail_errno(err, "freeze the cgroup '%s'", group->path);
         if (told && !wanted)
             return pin_fail(err, PIN_ERROR_BUSY, "the cgroup '%s' was thawed while it froze", group->path);
-        if (pin_cgroup_pause(deadline, &pause)) {
-            if (freezer.v1) /* one that is made meanwhile can be passed by: all are told once more */
-                (void)pin_cgroup_file_write(freezer.dir, freezer.file, freezer.freeze);
+        if (told && freezer.v1) /* one that is made meanwhile can be passed by: all are told once more; right
+                           behind the look, so that nobody's thaw is taken back */
+            (void)pin_cgroup_file_write(freezer.dir, freezer.file, freezer.freeze);
+        if (pin_cgroup_pause(deadline, &pause))
             continue;
-        }
         (void)pin_cgroup_file_write(freezer.dir, freezer.file, freezer.thaw); /* all run, or none */
         return pin_fail(err, PIN_ERROR_BUSY, "the cgroup '%s' doesn't freeze", group->path);
     }
