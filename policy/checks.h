@@ -25,5 +25,8 @@ const char *pin_check_syscall(const char *text, bool site); /* "openat", "@file"
 /* "/a/b": absolute, without "//", "." or ".." as a part, without '/' at the end. */
 bool pin_is_plain_path(const char *text);
 
+/* Where a sandbox has its workspace. */
+#define PIN_WORKSPACE_TARGET "/workspace"
+
 /* Whether `path` is `folder` or lies beneath it; both plain. */
 bool pin_path_beneath(const char *path, const char *folder);

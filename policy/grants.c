@@ -1,4 +1,5 @@
 #include "policy/grants.h"
+#include "policy/checks.h"
 
 #include <stdio.h>
 
@@ -108,4 +109,17 @@ void pin_policy_each_grant(const struct pin_policy *policy, pin_grant_visitor *v
     struct visit visit = {policy, &arena, visitor, context};
     for (size_t i = 0; i < pin_policy_fields.count; i++)
         visit_row(&visit, &pin_policy_fields.rows[i]);
+}
+
+bool pin_policy_lets_write(const struct pin_policy *policy, const char *path) {
+    enum pin_access workspace = policy->filesystem.workspace;
+    if (pin_path_beneath(path, PIN_WORKSPACE_TARGET) &&
+        (workspace == PIN_ACCESS_WRITE || workspace == PIN_ACCESS_COW))
+        return true;
+    for (size_t i = 0; i < policy->filesystem.write.count; i++) {
+        const char *entry = policy->filesystem.write.items[i].text;
+        if (pin_path_beneath(path, entry) && !pin_path_beneath(entry, PIN_WORKSPACE_TARGET))
+            return true;
+    }
+    return false;
 }

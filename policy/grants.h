@@ -10,3 +10,7 @@ const struct pin_place *pin_policy_item_place(enum pin_field field, const void *
 typedef void pin_grant_visitor(void *context, const char *pointer, const char *value,
                                const struct pin_place *place);
 void pin_policy_each_grant(const struct pin_policy *policy, pin_grant_visitor *visitor, void *context);
+
+/* Whether the path may be written in a run, by its Landlock rules (runtime/bundle): `filesystem.write` and
+ * the workspace's access. What is mounted there may keep it from that. */
+bool pin_policy_lets_write(const struct pin_policy *policy, const char *path);

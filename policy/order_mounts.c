@@ -4,8 +4,8 @@
 
 #include "policy/checks.h"
 #include "policy/covers.h"
+#include "policy/grants.h"
 
-#define WORKSPACE "/workspace"
 #define WORKSPACE_SOURCE "//workspace" /* no path of the host is written so */
 
 struct shown { /* a mount that is seen, or the workspace */
@@ -42,13 +42,13 @@ static void add_shown(struct pin_arena *arena, struct side *side, struct shown s
 static void add_workspace(struct pin_arena *arena, struct side *side, const struct pin_policy *other) {
     const struct pin_policy *policy = side->policy;
     for (size_t i = 0; i < policy->filesystem.mount_count; i++)
-        if (pin_path_beneath(WORKSPACE, policy->filesystem.mounts[i].target))
+        if (pin_path_beneath(PIN_WORKSPACE_TARGET, policy->filesystem.mounts[i].target))
             return;
     if (policy->filesystem.workspace == PIN_ACCESS_NONE || other->filesystem.workspace == PIN_ACCESS_NONE)
         return;
     bool writes =
         policy->filesystem.workspace == PIN_ACCESS_WRITE && other->filesystem.workspace == PIN_ACCESS_WRITE;
-    add_shown(arena, side, (struct shown){WORKSPACE_SOURCE, WORKSPACE, writes, NULL, true});
+    add_shown(arena, side, (struct shown){WORKSPACE_SOURCE, PIN_WORKSPACE_TARGET, writes, NULL, true});
 }
 
 static struct side side_of(struct pin_arena *arena, const struct pin_policy *policy,
@@ -77,19 +77,6 @@ static const char *moved(struct pin_arena *arena, const char *path, const char *
     return pin_arena_printf(arena, "%s%s", strcmp(to, "/") == 0 && *rest != '\0' ? "" : to, rest);
 }
 
-/* As Landlock has it for a run: see runtime/bundle. */
-static bool may_be_written(const struct pin_policy *policy, const char *path) {
-    enum pin_access workspace = policy->filesystem.workspace;
-    if (pin_path_beneath(path, WORKSPACE) && (workspace == PIN_ACCESS_WRITE || workspace == PIN_ACCESS_COW))
-        return true;
-    for (size_t i = 0; i < policy->filesystem.write.count; i++) {
-        const char *entry = policy->filesystem.write.items[i].text;
-        if (pin_path_beneath(path, entry) && !pin_path_beneath(entry, WORKSPACE))
-            return true;
-    }
-    return false;
-}
-
 /* What shows the host's path, and lets it be written where that is asked; NULL: nothing. */
 static const struct shown *find_shown(const struct side *side, const char *path, bool writes) {
     for (size_t i = 0; i < side->count; i++) {
@@ -102,7 +89,7 @@ static const struct shown *find_shown(const struct side *side, const char *path,
         for (size_t j = 0; j < side->count && !hidden; j++)
             hidden = strictly_beneath(side->shown[j].target, shown->target) &&
                      pin_path_beneath(at, side->shown[j].target);
-        if (!hidden && (!writes || shown->rule == NULL || may_be_written(side->policy, at)))
+        if (!hidden && (!writes || shown->rule == NULL || pin_policy_lets_write(side->policy, at)))
             return shown;
     }
     return NULL;

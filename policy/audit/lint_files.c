@@ -30,8 +30,8 @@ static void check_write(const struct pin_lint_check *check, size_t index) {
     const struct pin_string *entry = &policy->filesystem.write.items[index];
     const char *pointer = pin_lint_item(check, PIN_FIELD_WRITE, index);
     bool over_workspace = policy->filesystem.workspace != PIN_ACCESS_NONE &&
-                          strcmp(entry->text, PIN_PATH_WORKSPACE_TARGET) != 0 &&
-                          pin_path_beneath(PIN_PATH_WORKSPACE_TARGET, entry->text);
+                          strcmp(entry->text, PIN_WORKSPACE_TARGET) != 0 &&
+                          pin_path_beneath(PIN_WORKSPACE_TARGET, entry->text);
     if (over_workspace) {
         pin_lint_add(check, PIN_LINT_WRITE_PARENT, pointer, &entry->place,
                      "'%s' may be written, and the workspace lies below it", entry->text);

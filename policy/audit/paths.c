@@ -4,6 +4,7 @@
 
 #include "base/names.h"
 #include "policy/checks.h"
+#include "policy/grants.h"
 
 static const char *const layer_names[] = {
     [PIN_PATH_ROOT] = "the image's root",       [PIN_PATH_PROC] = "/proc of the sandbox",
@@ -31,7 +32,7 @@ static bool is_mounted(const struct pin_policy *policy, const char *path) {
 static bool is_scratch(const struct pin_policy *policy, const char *path, size_t before) {
     bool own = strcmp(path, "/tmp") == 0 || strcmp(path, "/dev/shm") == 0;
     if (policy->filesystem.tmp_bytes == 0 || strcmp(path, "/") == 0 ||
-        pin_path_beneath(path, PIN_PATH_WORKSPACE_TARGET) || is_mounted(policy, path) ||
+        pin_path_beneath(path, PIN_WORKSPACE_TARGET) || is_mounted(policy, path) ||
         (policy->filesystem.root == PIN_ROOT_OVERLAY && !own))
         return false;
     for (size_t i = 0; i < before; i++) {
@@ -66,7 +67,7 @@ static void judge_layer(const struct pin_policy *policy, const char *path, struc
     if (fate->mount != NULL) {
         fate->layer = PIN_PATH_MOUNT;
         fate->layer_writes = fate->mount->access == PIN_ACCESS_WRITE;
-    } else if (has_workspace(policy) && pin_path_beneath(path, PIN_PATH_WORKSPACE_TARGET)) {
+    } else if (has_workspace(policy) && pin_path_beneath(path, PIN_WORKSPACE_TARGET)) {
         fate->layer = PIN_PATH_WORKSPACE;
         fate->layer_writes = policy->filesystem.workspace != PIN_ACCESS_READ;
     } else if (in_scratch(policy, path)) {
@@ -85,18 +86,11 @@ static void judge_layer(const struct pin_policy *policy, const char *path, struc
 }
 
 static void judge_landlock(const struct pin_policy *policy, const char *path, struct pin_path_fate *fate) {
-    enum pin_access workspace = policy->filesystem.workspace;
-    bool below = pin_path_beneath(path, PIN_PATH_WORKSPACE_TARGET);
-    fate->landlock_writes = pin_path_beneath(path, "/dev") ||
-                            (below && (workspace == PIN_ACCESS_WRITE || workspace == PIN_ACCESS_COW));
+    fate->landlock_writes = pin_path_beneath(path, "/dev") || pin_policy_lets_write(policy, path);
     for (size_t i = 0; i < policy->filesystem.write.count; i++) {
         const struct pin_string *entry = &policy->filesystem.write.items[i];
-        if (!pin_path_beneath(path, entry->text))
-            continue;
-        if (fate->write == NULL)
+        if (fate->write == NULL && pin_path_beneath(path, entry->text))
             fate->write = entry;
-        if (!pin_path_beneath(entry->text, PIN_PATH_WORKSPACE_TARGET))
-            fate->landlock_writes = true;
     }
 }
 

@@ -37,5 +37,3 @@ static inline bool pin_path_writable(const struct pin_path_fate *fate) {
 
 /* `path` is absolute and plain (checks.h). */
 struct pin_path_fate pin_path_judge(const struct pin_policy *policy, const char *path);
-
-#define PIN_PATH_WORKSPACE_TARGET "/workspace"

@@ -237,8 +237,7 @@ static void learn_write(struct learn *learn, const struct pin_recorded_path *pat
         learn->shm = true;
     else if (fate.layer == PIN_PATH_MOUNT && pin_path_writable(&fate))
         add_folder(learn, fate.mount->target);
-    else if (pin_path_beneath(path->path, PIN_PATH_WORKSPACE_TARGET) &&
-             learn->trace->workspace != PIN_ACCESS_NONE)
+    else if (pin_path_beneath(path->path, PIN_WORKSPACE_TARGET) && learn->trace->workspace != PIN_ACCESS_NONE)
         learn->workspace_written = true;
     else if (pin_path_beneath(path->path, "/dev"))
         return; /* its nodes, which every sandbox has */
@@ -321,7 +320,7 @@ static json_t *learn_mounts(struct learn *learn) {
 static void learn_path(struct learn *learn, const struct pin_recorded_path *path) {
     if (!pin_is_plain_path(path->path))
         return; /* "(deleted)", or a part of it isn't UTF-8 */
-    if (pin_path_beneath(path->path, PIN_PATH_WORKSPACE_TARGET))
+    if (pin_path_beneath(path->path, PIN_WORKSPACE_TARGET))
         learn->workspace_used = true;
     if (path->uses & PIN_USE_WRITE)
         learn_write(learn, path);

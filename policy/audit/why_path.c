@@ -127,7 +127,7 @@ static struct pin_answer refuse_write(const struct pin_why_context *context,
     case PIN_PATH_SCRATCH:
     case PIN_PATH_LAYER_COUNT: break;
     }
-    if (pin_path_beneath(context->question->name, PIN_PATH_WORKSPACE_TARGET)) {
+    if (pin_path_beneath(context->question->name, PIN_WORKSPACE_TARGET)) {
         answer =
             answer_by(policy, PIN_ANSWER_DENY, PIN_FIELD_WORKSPACE_ACCESS, "the policy grants no workspace");
         answer.edit = "{\"filesystem\":{\"workspace\":{\"access\":\"copy-on-write\"}}}";

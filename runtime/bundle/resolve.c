@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "policy/checks.h"
 #include "policy/policy_read.h"
 #include "runtime/bundle/fill.h"
 #include "runtime/bundle/resolve_env.h"

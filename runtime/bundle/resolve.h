@@ -16,4 +16,3 @@ struct pin_bundle *pin_resolve(const struct pin_policy *effective, const struct 
 
 /* What a sandbox is called inside unless the request says otherwise. */
 #define PIN_DEFAULT_HOSTNAME "pinfold"
-#define PIN_WORKSPACE_TARGET "/workspace"
