@@ -87,13 +87,19 @@ def test_egress_reaches_the_asked_host_alone_and_is_recorded(online, internet): 
     assert online.log()[-1]["event"] == "end" and online.log()[-1]["data"]["exit_code"] == 0
 
 
-def test_a_detached_container_keeps_its_egress_until_its_end(online, internet):  # noqa: F811
+def started_to_fetch(online):
+    """A container that fetches once /tmp/go is there, then sleeps; what it says is in `out`."""
     folder = online_bundle(online, "while ! [ -e /tmp/go ]; do sleep 0.1; done;" + fetch("api.example.com") + "sleep 60",
                            root__readonly=False, **asks("api.example.com"))
     name = online.name()
     with open(online.home / "out", "wb") as out:
         online.ok("create", "--bundle", folder, name, stdout=out, stderr=subprocess.DEVNULL)
     online.ok("start", name)
+    return name, folder
+
+
+def test_a_detached_container_keeps_its_egress_until_its_end(online, internet):  # noqa: F811
+    name, folder = started_to_fetch(online)
     (folder / "rootfs/tmp/go").touch()
     deadline = time.monotonic() + 60
     while b"reached" not in (online.home / "out").read_bytes():
@@ -119,12 +125,7 @@ def brokers_of(runtime):
 
 
 def test_the_network_closes_when_its_keeper_is_killed(online, internet):  # noqa: F811
-    folder = online_bundle(online, "while ! [ -e /tmp/go ]; do sleep 0.1; done;" + fetch("api.example.com") + "sleep 60",
-                           root__readonly=False, **asks("api.example.com"))
-    name = online.name()
-    with open(online.home / "out", "wb") as out:
-        online.ok("create", "--bundle", folder, name, stdout=out, stderr=subprocess.DEVNULL)
-    online.ok("start", name)
+    name, folder = started_to_fetch(online)
     keepers = [pid for pid in brokers_of(online)
                if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "pinfold-keeper"]
     assert len(keepers) == 1

@@ -1,5 +1,6 @@
 pin_unit_test(test_egress_spelling LIBRARIES pin_egress)
 pin_unit_test(test_egress_judge LIBRARIES pin_egress)
+pin_unit_test(test_egress_ranges LIBRARIES pin_egress)
 pin_module(LDNS ldns) # the oracle for our DNS messages
 pin_unit_test(test_egress_effort SOURCES "${CMAKE_SOURCE_DIR}/runtime/egress/broker/effort.c" "${CMAKE_SOURCE_DIR}/runtime/egress/broker/poll.c"
     LIBRARIES pin_egress WRAP effort_clock effort_spend)

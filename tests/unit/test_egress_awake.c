@@ -124,6 +124,18 @@ static void who_has_spent_half_of_the_effort_sleeps(void **state) {
     assert_int_equal(scene.sleeps, 1);
 }
 
+/* Processor time passes as time does, here. */
+static void being_awake_is_effort(void **state) {
+    (void)state;
+    scene.watch.labours = LABOURS_ALWAYS;
+    round_of(0, false);
+    scene.watch.labours = 0;
+    round_of(150 * US, true);
+    assert_int_equal(scene.yields, 22);
+    uint64_t left = scene.poll.effort.left.level;
+    assert_true(left <= EFFORT_BURST_NS - 22 * YIELD_TAKES);
+}
+
 static void a_look_stays_a_look(void **state) {
     (void)state;
     scene.comes_at_ns = UINT64_MAX;
@@ -139,6 +151,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_comes_late_is_slept_for_until_it_comes_soon_again, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(who_has_spent_half_of_the_effort_sleeps, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(being_awake_is_effort, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_look_stays_a_look, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
